@@ -44,15 +44,18 @@ SESSION_CONF = {
     # Only this process uses its metastore, so the metastore can keep what it has read.
     "spark.hadoop.datanucleus.cache.level2": "true",
     "spark.hadoop.datanucleus.cache.level2.type": "soft",
+    # The metastore repeats a failed call ten times; by default, it sleeps for 2 seconds before each repetition.
+    "spark.hadoop.hive.hmshandler.retry.interval": "1ms",
 }
 # Tests of reads, writes and plans are in these folders and modules, and compile code as Spark does by default.
 COMPILED_IN = {"read", "fuzz", "test_writes", "test_write_plans", "test_organized_inserts"}
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 # Tests run many small statements, and the code of each runs only a few times. Therefore, skip the optimizing compiler,
-# enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily.
+# enlarge the code cache, collect garbage rarely, and let the metastore's database flush lazily and keep its compiled
+# statements.
 QUICK_JVM = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -Xmn1200m -XX:MetaspaceSize=512m "
-    "-XX:-UsePerfData -Dderby.system.durability=test"
+    "-XX:-UsePerfData -Dderby.system.durability=test -Dderby.language.statementCache.size=2000"
 )
 # Each process of a test run has its own Spark, with a heap, generated code and a metastore database.
 GIB_PER_PROCESS = 6

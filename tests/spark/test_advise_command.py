@@ -37,6 +37,7 @@ def advise(project: Project, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_live_advice_matches_the_tables_built_after_apply(
     new_project: Callable[..., Project], extension: None, no_broadcast: None
 ) -> None:

@@ -349,6 +349,7 @@ def test_table_evolves_only_to_the_version_of_its_property_and_all_its_seals(bui
 
 
 @pytest.mark.parametrize("version", all_long_but(" 2 ", ["3", "02", " 2 "]))
+@pytest.mark.long
 def test_messages_name_the_table_the_value_and_the_supported_versions(built: Project, version: str) -> None:
     """A run, a generic test and the commands name what they found in the table property."""
     built.model("odd", ROWS_OF_DAYS, buckets=4, **DAYS | {"on_bucket_change": "fail", "bucket_hash": "hive2"})

@@ -108,7 +108,7 @@ def said(checked: Checked, case: Case, aqe: str) -> list[str]:
 
 @pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
-@pytest.mark.some(60)
+@pytest.mark.some(40)
 def test_check_reports_the_expected_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
 

@@ -81,7 +81,7 @@ def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[st
 
 
 @pytest.mark.parametrize(("layout", "extension", "aqe", "queries"), EVERYWHERE)
-@pytest.mark.some(1)
+@pytest.mark.long
 def test_every_exchange_and_sort_has_a_reason(
     layouts: dict[str, Checked], layout: str, extension: str, aqe: str, queries: Collection[str]
 ) -> None:

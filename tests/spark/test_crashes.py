@@ -88,7 +88,13 @@ def test_model_survives_a_crash_before_each_statement_without_scripts(project: P
         pytest.param(
             "`m` rename to", "`m` rename to no_such_schema.", "no_such_schema", id="first", marks=pytest.mark.long
         ),
-        pytest.param("`m__dbt_tmp` rename", "`no_such_table` rename", "The previous one is restored", id="second"),
+        pytest.param(
+            "`m__dbt_tmp` rename",
+            "`no_such_table` rename",
+            "The previous one is restored",
+            id="second",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_failed_rename_keeps_the_previous_table(project: Project, rename: str, instead: str, said: str) -> None:

@@ -35,7 +35,7 @@ def table(
         yield made
 
 
-SOME = [[*DAMAGES, "folder"][1::2], [*DAMAGES, "folder"][::2]]
+SOME = [[*DAMAGES, "folder"][part::4] for part in range(4)]
 
 
 def is_refused(table: OrganizedTable, found: str) -> None:
@@ -45,7 +45,7 @@ def is_refused(table: OrganizedTable, found: str) -> None:
 
 
 @layouts("partitioned")
-@pytest.mark.parametrize("hows", all_long_but(SOME[0], SOME), ids=" ".join)
+@pytest.mark.parametrize("hows", all_long_but(SOME[1], SOME), ids=" ".join)
 def test_error_names_a_damaged_record_of_an_unfinished_replacement(table: OrganizedTable, hows: list[str]) -> None:
     """Every reader and statement reports the damaged file; after its repair, all of them work again."""
     upserts = random_rows(random.Random(2), range(50, 70))

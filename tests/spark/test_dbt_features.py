@@ -200,11 +200,24 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
 NEEDED = {"below_hive_1": "hive_1", "below_spark_2": "spark_2", "x_m": "m", "m": "x_m"}
 
 
+def of_layouts(request: pytest.FixtureRequest) -> list[pytest.Function]:
+    """Return the cases of this test run that have a layout."""
+    return [
+        item
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.originalname == "test_names_keep_their_case_if_the_metastore_allows_it"
+    ]
+
+
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project], request: pytest.FixtureRequest) -> Project:
     """Build the models of this test run in parallel, and run those again that a second run may treat differently."""
     project = new_project()
-    tested = parameters(request, "name") & BUILT.keys() | {name for name in BUILT if name.startswith("Select")}
+    layouts = [
+        f"{item.callspec.params['bucket_hash']}_{item.callspec.params['file_format']}" for item in of_layouts(request)
+    ]
+    tested = parameters(request, "name") & BUILT.keys() | {f"Select_{layout}" for layout in layouts}
     chosen = tested | {NEEDED[name] for name in tested & NEEDED.keys()}
     for name in chosen:
         project.model(name, BUILT[name][0], **BUILT[name][1])
@@ -224,6 +237,7 @@ def test_models_are_built_as_written(built: Project, name: str) -> None:
 
 
 @pytest.mark.parametrize(("bucket_hash", "file_format"), LAYOUTS, ids="_".join)
+@pytest.mark.some(2)
 def test_names_keep_their_case_if_the_metastore_allows_it(built: Project, bucket_hash: str, file_format: str) -> None:
     found = built.spark.table(built.table(f"Select_{bucket_hash}_{file_format}")).columns
     # Hive's metastore stores names in lower case. Spark preserves case only outside the bucket spec.
@@ -241,6 +255,7 @@ def test_run_leaves_neither_settings_nor_views_behind(project: Project) -> None:
     assert not [row for row in project.spark.sql("show views").collect() if "good" in row.viewName]
 
 
+@pytest.mark.long
 def test_failing_query_keeps_the_old_table(project: Project) -> None:
     sql = "select cast({{ 'raise_error(\"boom\")' if var('fail') else 1 }} as int) as k"
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):

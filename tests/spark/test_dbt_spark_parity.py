@@ -157,6 +157,7 @@ def test_merge_without_a_key_appends_with_a_warning(project: Project) -> None:
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1, 1]
 
 
+@pytest.mark.long
 def test_missing_key_column_fails_the_run_and_leaves_nothing_behind(project: Project) -> None:
     project.build("select 1 as k", **MERGE, unique_key="k")
     # The query returns the column, but the model ignores new columns.

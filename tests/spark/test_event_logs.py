@@ -104,6 +104,7 @@ def test_commands_use_the_logs_of_dbt_runs_and_other_queries(
     assert report.exit_code == 0 and "joined" in report.output and "too few runs" in report.output, report.output
 
 
+@pytest.mark.long
 def test_tables_of_a_union_share_the_cost_of_its_exchange(clicks: Project, spark: SparkSession, tmp_path: Path) -> None:
     clicks.model("buyers", "select 'b' || id as label, id * 2 as buyer from range(1000)", materialized="table")
     union = "select user_id, 1 as n from {{ ref('clicks') }} union all select buyer, 2 from {{ ref('buyers') }} where buyer > 999"

@@ -116,7 +116,7 @@ CASES: list[tuple[str, Mapping[str, str], int, list[str]]] = [
 # fmt: on
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("query", "settings", "sorts", "shuffles"), CASES)
 def test_document_has_the_operators_of_the_plan(
     tables: Tables, query: str, settings: Mapping[str, str], sorts: int, shuffles: list[str]
@@ -176,7 +176,7 @@ REAL = {
 }
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("settings", [{}, NO_AQE, BROADCAST], ids=["aqe", "no-aqe", "broadcast"])
 @pytest.mark.parametrize("case", REAL)
 def test_hypothetical_table_has_the_plan_of_a_real_one(tables: Tables, case: str, settings: Mapping[str, str]) -> None:

@@ -223,15 +223,15 @@ def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: No
     """It moves or deletes files for longer than `recoverAfter`, and other statements wait for its end."""
     start(project, ROWS, partition_by=["ds"])
     with (
-        setting(project.spark, "spark.bucketing.write.recoverAfter", "5s"),
+        setting(project.spark, "spark.bucketing.write.recoverAfter", "3s"),
         ThreadPoolExecutor(2) as pool,
         held(project.spark, operation) as moving,
     ):
         statement = pool.submit(merge, project, DELTA)
         moving.await_reached()
-        other = pool.submit(recovered, project, after="5s")
+        other = pool.submit(recovered, project, after="3s")
         with pytest.raises(TimeoutError):
-            other.result(7)
+            other.result(5)
         assert rows_of(project) == (OLD if "files" in operation else MERGED)
         moving.open()
         assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]

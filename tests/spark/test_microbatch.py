@@ -64,7 +64,7 @@ def test_first_run_builds_all_batches_and_later_runs_the_selected_ones(events: P
 @pytest.mark.parametrize(
     ("size", "begin", "end", "expected"),
     [
-        ("hour", "2024-02-28 22:30:00", "2024-02-29 01:00:00", 3),
+        pytest.param("hour", "2024-02-28 22:30:00", "2024-02-29 01:00:00", 3, marks=pytest.mark.long),
         pytest.param("day", "2024-02-27", "2024-03-02", 4, marks=pytest.mark.long),
         pytest.param("month", "2023-11-15", "2024-02-02", 4, marks=pytest.mark.long),
         pytest.param("year", "2021-06-01", "2024-01-01", 3, marks=pytest.mark.long),
@@ -106,9 +106,9 @@ SPARSE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("type_", all_long_but("string", SPARSE))
-@pytest.mark.some(1)
-def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
+@pytest.mark.parametrize("runs", all_long_but(1, [1, 2]))
+@pytest.mark.parametrize("type_", all_long_but("date", SPARSE))
+def test_batches_without_rows_are_skipped(project: Project, type_: str, runs: int) -> None:
     size, end, at, batches, said = SPARSE[type_]
     project.model("events", f"select id as k, {at} as at from range(4)", materialized="view", event_time="at")
     day = "floor(unix_seconds(at) / 3600)" if size == "hour" else "date_format(at, 'yyyy-MM-dd')"
@@ -116,7 +116,7 @@ def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
     project.model(
         "m", f"select k, at, cast({day} as string) as day from {{{{ ref('events') }}}} where k >= 0", **config
     )
-    for _ in ("built", "overwritten"):
+    for _ in range(runs):
         with setting(project.spark, "spark.sql.session.timeZone", "Asia/Kolkata"), statements() as sent:
             project.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", end)
         assert written_batches(sent) == batches and skipped_batches(project) == ([said] if said else [])
@@ -237,8 +237,15 @@ def test_batch_that_would_overwrite_other_batches_is_refused(events: Project, se
     ):
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03", v="two")
     assert days(events) == {"01": ("one", 100)}
+
+
+@pytest.mark.long
+def test_rows_of_a_batch_are_written_once(events: Project, session: dict[str, object]) -> None:
+    events.model("m", MONTHS, **MONTHLY | session)
+    window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
+    events.dbt("run", *window, v="one")
     with statements() as sent:
-        events.dbt("run", *window, "2024-01-02", v="again")
+        events.dbt("run", *window, v="again")
     assert days(events) == {"01": ("again", 100)}
     # The extension checks the replaced rows itself, so that the rows of a batch are written only once.
     assert any("m__dbt_input" in text for text in sent) == (events.spark.conf.get("spark.bucketing.enabled") == "false")

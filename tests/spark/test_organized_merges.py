@@ -162,6 +162,7 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 def test_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None) -> None:
     """Rows move between partitions, implicit partitions and files; some tables are ORC."""
     assert_merges(project, 2, (0.2,))

@@ -65,7 +65,20 @@ CASES: dict[str, Case] = {
     ),
     "disabled": Case(PARTITIONED, keeps_table=False),
 }  # fmt: skip
-LONG = ("partitioned", "sorted_by", "partition_by", "file_format", "tblproperties", "options", "clustered", "commented")
+LONG = (
+    "partitioned",
+    "external",
+    "bucket_hash",
+    "write_tasks",
+    "undefined",
+    "sorted_by",
+    "partition_by",
+    "file_format",
+    "tblproperties",
+    "options",
+    "clustered",
+    "commented",
+)
 
 pytestmark = pytest.mark.usefixtures("extension")
 

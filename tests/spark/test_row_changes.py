@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from conftest import all_long_but
 from spark_bucketing.session import setting
 
 MERGE = "merge into changed as t using (select {hint} * from ({source})) as s on t.id = s.id "
@@ -43,6 +45,7 @@ def rows(spark: SparkSession) -> list[tuple[object, ...]]:
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_errors_have_the_classes_of_spark(spark: SparkSession) -> None:
     """The table is unchanged after each error."""
     before = rows(spark)
@@ -101,15 +104,24 @@ MERGES = [
 ]
 
 
-@of_each_layout
-@pytest.mark.parametrize("driver_bytes", ["4m", "300", "0"])
+# Each case runs a third of the statements. The quick cases run all statements and use each location of the source.
+QUICK = (("organized", "4m", 0), ("bucketed", "300", 1), ("organized", "0", 2))
+SOURCES = [
+    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
+    for case in product(LAYOUTS, ("4m", "300", "0"), range(3))
+]
+
+
+@pytest.mark.parametrize(("table", "driver_bytes", "part"), SOURCES, indirect=["table"])
 @pytest.mark.usefixtures("table")
-def test_merge_changes_the_same_rows_wherever_its_source_is_stored(spark: SparkSession, driver_bytes: str) -> None:
+def test_merge_changes_the_same_rows_wherever_its_source_is_stored(
+    spark: SparkSession, driver_bytes: str, part: int
+) -> None:
     """Several source rows may match a row of the table only if the statement deletes it, and does so without a condition."""
     first = rows(spark)
     spark.createDataFrame(first, "id bigint, o int, v string, c string").createOrReplaceTempView("before_merge")
     with setting(spark, "spark.bucketing.write.driverBytes", driver_bytes):
-        for statement, numbers in MERGES:
+        for statement, numbers in MERGES[part::3]:
             merge = f"merge into changed as t using {statement}"
             if numbers is None:
                 error = "DIVIDE_BY_ZERO" if "div" in statement else "MERGE_CARDINALITY_VIOLATION"
@@ -311,7 +323,7 @@ KEYS = "select /*+ merge_checks('keys') */ * from twice"
     ],
 )
 @pytest.mark.usefixtures("table")
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_hint_of_the_source_is_applied_or_an_error(spark: SparkSession, source: str, checked: bool) -> None:
     spark.sql("create or replace temporary view twice as select 3L as id union all select 3L")
     before = rows(spark)
@@ -449,6 +461,7 @@ def test_conditions_and_values_may_call_python_functions(spark: SparkSession) ->
 
 @of_each_layout
 @pytest.mark.usefixtures("table")
+@pytest.mark.some(1)
 def test_columns_of_every_type_get_their_values(spark: SparkSession) -> None:
     assert spark.sql("update changed set v = 'new', c = 'z', o = 70 where id = 1").collect()[0][0] == 1
     source = "select 2L as id, 80 as o, 'abc' as v, 'y' as c union all select 500, 90, 'def', 'x'"
@@ -725,18 +738,21 @@ def test_errors_of_expressions_name_only_the_expressions(spark: SparkSession) ->
 @of_each_layout
 @pytest.mark.usefixtures("table")
 @pytest.mark.some(1)
-def test_recursive_queries_before_a_statement_read_the_table_before_it(spark: SparkSession) -> None:
+@pytest.mark.parametrize("kind", all_long_but("update", ["delete", "update", "merge"]))
+def test_recursive_queries_before_a_statement_read_the_table_before_it(spark: SparkSession, kind: str) -> None:
     if spark.version < "4.1":
         pytest.skip("This version has no recursive queries.")
     recursive = (
         "with recursive r(n) as (select min(id) from changed where id > 3 union all select n + 10 from r where n < 30) "
     )
-    assert spark.sql(f"{recursive} delete from changed where id in (select n from r)").collect()[0][0] == 4
-    assert {row[0] for row in rows(spark)} == {*range(40)} - {4, 14, 24, 34}
-    update = (
-        "update changed set o = (select max(n) from r), id = id + (select min(n) from r) where id in (select n from r)"
-    )
-    assert spark.sql(f"{recursive} {update}").collect()[0][0] == 4
-    assert {row[0] for row in rows(spark) if row[1] == 35} == {10, 20, 30, 40}
+    if kind == "delete":
+        assert spark.sql(f"{recursive} delete from changed where id in (select n from r)").collect()[0][0] == 4
+        assert {row[0] for row in rows(spark)} == {*range(40)} - {4, 14, 24, 34}
+        return
+    if kind == "update":
+        update = "update changed set o = (select max(n) from r), id = id + (select min(n) from r) where id in (select n from r)"
+        assert spark.sql(f"{recursive} {update}").collect()[0][0] == 4
+        assert {row[0] for row in rows(spark) if row[1] == 34} == {8, 18, 28, 38}
+        return
     merge = "merge into changed as t using r on t.id = r.n when matched then delete when not matched then insert (id) values (r.n)"
     assert spark.sql(f"{recursive.replace('30', '50')} {merge}").collect()[0] == (6, 0, 4, 2)

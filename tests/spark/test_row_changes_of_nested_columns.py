@@ -85,6 +85,7 @@ def test_kept_rows_keep_all_nested_columns(spark: SparkSession, nested: str) -> 
 
 @of_nested_columns
 @pytest.mark.usefixtures("nested")
+@pytest.mark.some(1)
 def test_rules_of_other_extensions_cannot_change_the_rows_to_write(spark: SparkSession) -> None:
     """A rule that changes the scan of these rows anyway makes the statement fail before it writes."""
     jvm: Any = spark._jvm

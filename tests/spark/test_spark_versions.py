@@ -82,6 +82,7 @@ def test_unreadable_location_stops_the_run(project: Project) -> None:
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1]
 
 
+@pytest.mark.long
 def test_partition_overwrite_keeps_other_partitions_and_settings(project: Project, spark: SparkSession) -> None:
     """Cover a table that has its own overwrite mode, as on a Spark version without write options."""
     key = "spark.sql.sources.partitionOverwriteMode"

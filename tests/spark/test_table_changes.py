@@ -62,7 +62,7 @@ def test_layout_change_fails_by_default_and_shows_both_layouts(changed: tuple[Pr
 
 
 @pytest.mark.parametrize("name", CHANGES)
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_rebuild_writes_all_rows_in_the_new_layout(changed: tuple[Project, str], name: str) -> None:
     project = changed[0]
     config = BASE | CHANGES[name][1]

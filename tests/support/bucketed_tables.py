@@ -232,7 +232,9 @@ def no_extension(spark: SparkSession) -> Iterator[None]:
     """Hide the extension's functions inside the block, as in a session without the extension."""
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
     listed = registry.listFunction()
-    name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
+    # One call, because the registry has hundreds of functions.
+    names = str(listed.mkString(",")).split(",")
+    name = listed.apply(next(i for i, one in enumerate(names) if one.split(".")[-1] == "bucket_specs"))
     info, builder = registry.lookupFunction(name).get(), registry.lookupFunctionBuilder(name).get()
     registry.dropFunction(name)
     try:
@@ -301,17 +303,34 @@ def explain(tables: Tables, statement: str) -> str:
     return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
 
 
-def executions(spark: SparkSession) -> list[Any]:
-    """Return the session's executions of INSERT, which Spark records in a separate thread."""
+def executions(spark: SparkSession) -> Iterator[Any]:
+    """Return the session's executions of INSERT, newest first. Spark records them in a separate thread."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     listed = spark._jsparkSession.sharedState().statusStore().executionsList()
-    found = [listed.apply(i) for i in range(listed.size())]
-    return [
-        one for one in found if "Execute InsertIntoHadoopFsRelationCommand" in (one.physicalPlanDescription() or "")
-    ]
+    for i in reversed(range(listed.size())):
+        if "Execute InsertIntoHadoopFsRelationCommand" in (listed.apply(i).physicalPlanDescription() or ""):
+            yield listed.apply(i)
 
 
 def last_insert(spark: SparkSession, name: str = "") -> str:
     """Return the executed plan of the session's last INSERT whose plan has a name."""
-    plans = [str(one.physicalPlanDescription()) for one in executions(spark)]
-    return next(plan for plan in reversed(plans) if name in plan)
+    plans = (str(one.physicalPlanDescription()) for one in executions(spark))
+    return next(plan for plan in plans if name in plan)
+
+
+def stages_after(spark: SparkSession, last: int) -> Iterator[Any]:
+    """Return the data of the stages with higher numbers, newest first, as Spark's UI shows it."""
+    context: Any = spark.sparkContext
+    # Spark updates the status store in another thread, and drops old stages from it.
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    nothing = context._gateway.new_array(context._jvm.double, 0)
+    found = context._jsc.sc().statusStore().stageList(None, False, False, nothing, context._jvm.java.util.ArrayList())
+    for i in range(found.size()):
+        if found.apply(i).stageId() <= last:
+            return
+        yield found.apply(i)
+
+
+def last_stage(spark: SparkSession) -> int:
+    """Return the number of the newest stage, or -1."""
+    return next((int(stage.stageId()) for stage in stages_after(spark, -1)), -1)

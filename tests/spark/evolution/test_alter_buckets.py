@@ -8,6 +8,8 @@ from partition_specs import StoredSpec, create, filled, kept, metastore_calls, p
 from pyspark.errors import ParseException, PySparkException
 from spark_features import needs_sql_parameters
 
+from conftest import all_long_but
+
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 
@@ -62,10 +64,11 @@ SPELLINGS = {
 }  # fmt: skip
 
 
-def test_statement_is_recognized_in_every_spelling(tables: Tables) -> None:
+@pytest.mark.parametrize("part", all_long_but(0, range(3)))
+def test_statement_is_recognized_in_every_spelling(tables: Tables, part: int) -> None:
     create(tables, "t")
     before = places(tables, "t")
-    for how, (statement, descriptor) in SPELLINGS.items():
+    for how, (statement, descriptor) in [*SPELLINGS.items()][part::3]:
         with tables.settings({"t.buckets": "8"}):
             tables.sql(statement)
         assert places(tables, "t").descriptor == descriptor, how
@@ -254,7 +257,7 @@ def refused_tables(tables: Tables) -> None:
 
 @pytest.mark.usefixtures("refused_tables")
 @pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
-@pytest.mark.some(18)
+@pytest.mark.some(9)
 def test_invalid_statements_are_refused(tables: Tables, statement: str, message: str) -> None:
     refused(tables, statement, message)
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -58,7 +58,7 @@ def calls(tables: Tables, name: str, query: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("query", "expected"), CALLS)
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_calls_do_not_depend_on_the_number_of_partitions(tables: Tables, query: str, expected: dict[str, int]) -> None:
     few, many = (calls(tables, f"evolved{partitions}", query) for partitions in PARTITIONS)
     assert few == many
@@ -94,7 +94,7 @@ SIDES = [
 
 
 @pytest.mark.parametrize(("left", "right"), SIDES)
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_sides_with_different_files_do_not_share_a_listing(tables: Tables, left: str, right: str) -> None:
     table = tables.spark.table("metastore_calls.evolved3")
     table.where(left).createOrReplaceTempView("one_side")

@@ -46,7 +46,7 @@ READ = {
 
 
 @pytest.mark.parametrize("name", READ)
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_compatible_specs_read_their_common_buckets(tables: Tables, aqe: None, name: str) -> None:
     query, shape, read = READ[name]
     plan = tables.read(query, empty=name == "none")

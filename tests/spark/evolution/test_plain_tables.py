@@ -21,7 +21,7 @@ VALUES = """select id, id * 1.5, timestamp'2024-01-01 01:02:03.456789' + make_dt
 
 
 @pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
-@pytest.mark.parametrize("how", all_long_but(("managed", "unpartitioned"), ("managed", "external", "unpartitioned")))
+@pytest.mark.parametrize("how", all_long_but("managed", ("managed", "external", "unpartitioned")))
 def test_alter_adds_buckets_to_an_unbucketed_table(tables: Tables, file_format: str, how: str, tmp_path: Path) -> None:
     partitioned = "" if how == "unpartitioned" else "partitioned by (Ds)"
     location = f"location '{tmp_path}/a place'" if how == "external" else ""

@@ -115,6 +115,7 @@ PLANS = [
 
 @pytest.mark.parametrize("adaptive", all_long_but("true", ["true", "false"]))
 @pytest.mark.parametrize(("query", "expected", "text"), PLANS)
+@pytest.mark.some(12)
 def test_plans(made: Tables, query: str, expected: Shape, text: str, adaptive: str) -> None:
     settings = {
         RANGES: "1",
@@ -130,7 +131,7 @@ def test_plans(made: Tables, query: str, expected: Shape, text: str, adaptive: s
 
 @pytest.mark.parametrize("stored", ["stored as parquet", "stored as orc"])
 @pytest.mark.parametrize("of", TYPES)
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_types(tables: Tables, of: str, stored: str) -> None:
     tables.make("t", f"k {of}, v bigint, x bigint", "k", 2, rows(of), stored=stored)
     with cores(tables.spark, 8), tables.settings({RANGES: "1"}):
@@ -179,7 +180,7 @@ def skewed(tables: Tables, pages: None) -> Tables:
 @pytest.mark.parametrize(("large", "small"), [
     ("parquet2", "few_parquet2"), ("parquet16", "few_parquet16"), ("orc2", "few_orc2"), ("orc16", "few_orc16"), ("parts2", "few_parquet2"),
 ])  # fmt: skip
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 def test_tasks_divide_the_rows_of_a_frequent_key(
     skewed: Tables, large: str, small: str, kind: str, hash_join: str
 ) -> None:
@@ -203,6 +204,7 @@ def test_tasks_divide_the_rows_of_a_frequent_key(
     ("select count(*), count(distinct id) from parquet16 a join (select k, monotonically_increasing_id() as id from few_parquet16) b on a.k = b.k", False),
     ("select k, rank() over (partition by k order by v) from parquet16", False),
 ])  # fmt: skip
+@pytest.mark.some(4)
 def test_rows_of_a_key_stay_together_if_the_query_requires_it(skewed: Tables, query: str, is_divided: bool) -> None:
     with cores(skewed.spark, 8), skewed.settings({RANGES: "1"}):
         plan = skewed.read(query)
@@ -222,7 +224,7 @@ SLICED = "select a.v, a.x from parquet16 a join few_parquet16 b on a.k = b.k"
         f"select q.v, count(*) from ({SLICED}) q join ({SLICED}) r on q.v = r.v group by q.v",
     ],
 )
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_joins_above_divided_rows_shuffle_them(skewed: Tables, query: str, adaptive: str) -> None:
     settings = {RANGES: "1", "spark.sql.adaptive.enabled": adaptive, "spark.sql.shuffle.partitions": "20", "spark.sql.adaptive.coalescePartitions.enabled": "false"}  # fmt: skip
     with cores(skewed.spark, 8), skewed.settings(settings):
@@ -237,6 +239,7 @@ STRINGS = {
 
 @pytest.mark.parametrize("stored", ["stored as parquet", "stored as orc"])
 @pytest.mark.parametrize("of", STRINGS)
+@pytest.mark.some(2)
 def test_strings_with_unusual_characters(tables: Tables, of: str, stored: str) -> None:
     tables.make("t", "k string, v bigint, x bigint", "k", 2, f"select {STRINGS[of]}, id, id from range(8000)", stored=stored)  # fmt: skip
     with cores(tables.spark, 16), tables.settings({RANGES: "1"}):
@@ -275,6 +278,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("number", "least", "most", "partitions"), SIZES)
+@pytest.mark.some(4)
 def test_number_of_ranges(made: Tables, number: int, least: float, most: float, partitions: int) -> None:
     size = max(path.stat().st_size for path in made.files("other"))
     with cores(made.spark, number), made.settings({RANGES: str(int(size * least)), MAX: str(int(size * most))}):

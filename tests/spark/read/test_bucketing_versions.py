@@ -248,6 +248,7 @@ def test_advice_for_selected_partitions_is_to_seal_the_whole_table(
 
 
 @pytest.mark.parametrize("stated", [" 2 ", "02", "two"])
+@pytest.mark.some(2)
 def test_version_is_compared_exactly_as_trino_does(tables: Tables, stated: str) -> None:
     tables.make("t", "k int, v bigint", "k", 4, stored=OF_VERSION_2)
     set_version(tables, "t", stated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def reader_of(tables: Tables, kind: str) -> SparkSession:
     return reader
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_session_sees_that_another_session_has_truncated_the_table(tables: Tables, kind: str) -> None:
     reader = reader_of(tables, kind)
@@ -65,7 +66,7 @@ def test_session_sees_that_another_session_has_truncated_the_table(tables: Table
     assert counts(reader) == [0, 0]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_session_sees_the_rows_that_another_session_has_inserted(tables: Tables, kind: str) -> None:
     reader = reader_of(tables, kind)
@@ -92,10 +93,20 @@ REPLACING = {
 }
 
 
-@pytest.mark.parametrize("vectorized", ["true", "false"])
-@pytest.mark.parametrize("replacing", REPLACING)
-@pytest.mark.some(12)
-@pytest.mark.parametrize("kind", KINDS)
+# The quick cases cover each layout, both formats, and both kinds of readers.
+QUICK = (
+    ("hive parquet whole", "overwrite", "true"),
+    ("spark orc partitioned", "overwrite", "false"),
+    ("organized parquet partitioned", "overwrite", "true"),
+    ("hive orc whole", "merge", "true"),
+)
+REPLACED = [
+    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
+    for case in product(KINDS, REPLACING, ("true", "false"))
+]
+
+
+@pytest.mark.parametrize(("kind", "replacing", "vectorized"), REPLACED)
 def test_query_finishes_with_the_files_that_it_was_planned_with(
     tables: Tables, kind: str, replacing: str, vectorized: str
 ) -> None:

@@ -193,7 +193,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("setting", "value", "query", "shape"), SETTINGS)
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 def test_settings_change_plans_but_not_rows(
     tables: Tables, setting: str, value: str, query: str, shape: tuple[int, int, int]
 ) -> None:

@@ -213,7 +213,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, name: str) -> None:
     case = CASES[name]
     case.do(tables)

@@ -10,6 +10,8 @@ from bucketed_tables import ERRORS, Tables, explain, put
 from metastore_interception import failing
 from pyspark.errors import PySparkException
 
+from conftest import all_long_but
+
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 BUCKETS = "clustered by (k) sorted by (k) into 4 buckets"
@@ -128,6 +130,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("of", ["parquet", "orc"])
 @pytest.mark.parametrize("how", OTHERS)
+@pytest.mark.some(3)
 def test_files_that_other_writers_replaced_are_not_missing(tables: Tables, of: str, how: str) -> None:
     create(tables, of)
     tables.sql("refresh table t")
@@ -150,7 +153,7 @@ EMPTYING = {
 }
 
 
-@pytest.mark.parametrize("of", TABLES)
+@pytest.mark.parametrize("of", all_long_but("parquet", TABLES))
 def test_loss_of_all_files_is_not_an_empty_table(tables: Tables, of: str) -> None:
     """Only statements without the extension cannot be told from a loss."""
     for how in set(EMPTYING) - {"overwrite of partitions" if of == "parquet" else "overwrite"}:
@@ -203,6 +206,7 @@ def test_changed_file_with_a_name_of_hive_is_not_missing(tables: Tables) -> None
 
 @pytest.mark.parametrize(("number", "state"), [(1, "not-sealed"), (0, "seal-stale")], ids=["once", "always"])
 @pytest.mark.parametrize("of", ["parquet", "orc"])
+@pytest.mark.some(2)
 def test_files_that_an_unsealed_statement_deleted_are_not_missing(
     tables: Tables, of: str, number: int, state: str
 ) -> None:

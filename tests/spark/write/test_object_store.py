@@ -225,6 +225,7 @@ def test_lost_answer_of_the_storage_is_no_failure(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("name", ["merge", "append"])
+@pytest.mark.some(1)
 def test_late_answer_of_the_storage_loses_no_row(tables: Tables, name: str) -> None:
     """Other statements complete the committed one, and delete its record, before it knows that it has committed."""
     with object_store(tables.spark), ThreadPoolExecutor(1) as pool:

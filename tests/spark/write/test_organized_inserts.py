@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables, executions, explain, last_insert
+from bucketed_tables import Tables, executions, explain, last_insert, last_stage, stages_after
 from local_files import held
-from pyspark.sql import SparkSession
 
 from conftest import all_long_but
 
@@ -130,7 +129,7 @@ def check_ranges(new: list[Any], layout: Layout, size: int) -> None:
                 assert len(with_values) == -(-rows // size), "different values fill all files"
 
 
-@pytest.mark.parametrize("number", range(CASES))
+@pytest.mark.parametrize("number", all_long_but(CASES - 1, range(CASES)))
 def test_rows_are_those_of_sparks_own_insert(tables: Tables, number: int) -> None:
     chosen = random.Random(SEED * 1000 + number)
     size = chosen.choice([7, 100, 3000])
@@ -291,7 +290,7 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables) -> None:
     assert "Range (0, 1000" in explain(tables, insert) and tables.files("t") == before == []
     tables.sql(insert)
     assert "Range (0, 1000" in last_insert(tables.spark)
-    *_, last = (of for of in executions(tables.spark) if "CommandResult" not in of.physicalPlanDescription())
+    last = next(of for of in executions(tables.spark) if "CommandResult" not in of.physicalPlanDescription())
     store = tables.spark._jsparkSession.sharedState().statusStore()
     shown = store.executionMetrics(last.executionId())
     metrics = {}
@@ -302,17 +301,6 @@ def test_statement_reports_its_files_and_its_plan(tables: Tables) -> None:
     written = tables.files("t")
     names = ("number of written files", "number of output rows", "number of dynamic part")
     assert len(written) == 12 and [metrics.get(name) for name in names] == ["12", "1,000", "3"], metrics
-
-
-def bytes_written_by_stage(spark: SparkSession) -> dict[int, int]:
-    """Return the bytes that the tasks of each stage have written, as Spark's UI shows them."""
-    context = spark._jsparkSession.sparkContext()
-    # Spark updates the status store in another thread, and drops old stages from it.
-    context.listenerBus().waitUntilEmpty()
-    store = context.statusStore()
-    defaults = (getattr(store, f"stageList$default${i}")() for i in (4, 5))
-    stages = store.stageList(None, False, False, *defaults)
-    return {stages.apply(i).stageId(): stages.apply(i).outputBytes() for i in range(stages.size())}
 
 
 @pytest.mark.parametrize("table", ["bucketed", "organized"])
@@ -326,10 +314,10 @@ def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, table: str) -> 
         f"merge into t using ({Layout().rows(500, 1000, 2)}) s on t.id = s.id when not matched then insert *",
         f"insert overwrite t {Layout().rows(0, 100, 2)}",
     ):
-        last, old = max(bytes_written_by_stage(tables.spark), default=-1), tables.files("t")
+        last, old = last_stage(tables.spark), tables.files("t")
         tables.sql(statement)
         new = sum(file.stat().st_size for file in set(tables.files("t")) - set(old))
-        assert sum(size for stage, size in bytes_written_by_stage(tables.spark).items() if stage > last) == new > 0
+        assert sum(stage.outputBytes() for stage in stages_after(tables.spark, last)) == new > 0
 
 
 def test_names_that_differ_only_in_case_stay_different(tables: Tables) -> None:

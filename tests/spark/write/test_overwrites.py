@@ -152,8 +152,12 @@ def contents(tables: Tables, name: str, of: str) -> tuple[object, object]:
     return rows, partitions
 
 
-@pytest.mark.parametrize(("of", "case"), CASES)
-@pytest.mark.some(2)
+QUICK = (("partitioned", "existing and new partitions"), ("organized whole", next(iter(WHOLE))))
+
+
+@pytest.mark.parametrize(
+    ("of", "case"), [pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long) for case in CASES]
+)
 def test_rows_are_those_of_sparks_own_overwrite(tables: Tables, tmp_path: Path, of: str, case: str) -> None:
     for name, value in (("atomic", "true"), ("stock", "false")):
         with tables.settings({ATOMIC: value}):
@@ -190,7 +194,7 @@ STATIC_MODE = (
         ("partitioned", STATIC_MODE.replace("/*+ ", "/*+ repartition(2), ")),
     ],
 )
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_hint_replaces_all_partitions(tables: Tables, of: str, statement: str) -> None:
     create(tables, "shared", of)
     tables.sql(statement)
@@ -218,7 +222,7 @@ BOTH = "insert overwrite {} select /*+ replace_only('k > 0'), partition_overwrit
 
 
 @pytest.mark.parametrize("source", OTHERS)
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_hint_is_an_error_for_a_table_of_another_source(tables: Tables, tmp_path: Path, source: str) -> None:
     """Also checks that the table keeps its rows: the command for JDBC tables removes them before it plans the query."""
     tables.sql("drop view if exists other")
@@ -256,7 +260,7 @@ def only(condition: str, partitions: str) -> str:
 
 
 @pytest.mark.parametrize("of", ["partitioned", "organized", "whole"])
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_rows_are_replaced_only_if_they_meet_the_condition(tables: Tables, of: str) -> None:
     create(tables, "shared", of)
     before = contents(tables, "shared", of)
@@ -297,6 +301,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("statement", "message"), WRONG)
+@pytest.mark.some(6)
 def test_wrong_or_ignored_hint_is_an_error(tables: Tables, statement: str, message: str) -> None:
     before = tables.files("kept")
     with pytest.raises(Exception, match=message):
@@ -354,7 +359,7 @@ CHANGES = {
 @pytest.mark.parametrize(
     ("source", "change"), [("the table", "update"), ("the table", "insert"), ("other rows", "update")]
 )
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_no_change_of_another_session_is_lost(tables: Tables, source: str, change: str) -> None:
     """Another session changes rows of a partition while a statement writes new files for it."""
     statement, expected = CHANGES[change]

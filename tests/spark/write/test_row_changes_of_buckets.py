@@ -7,10 +7,9 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import Tables, last_stage, stages_after
 from crashes import statements
 from local_files import held
 from pyspark.errors import PySparkException
@@ -97,17 +96,9 @@ def test_merge_reads_the_buckets_of_the_table_without_a_shuffle(tables: Tables) 
 
 def shuffled_rows(tables: Tables, statement: str) -> int:
     """Run a statement, and return the number of rows that its stages wrote into shuffles."""
-    context: Any = tables.spark.sparkContext
-    spark, nothing = context._jsc.sc(), context._gateway.new_array(context._jvm.double, 0)
-
-    def stages() -> dict[int, int]:
-        spark.listenerBus().waitUntilEmpty()
-        found = spark.statusStore().stageList(None, False, False, nothing, context._jvm.java.util.ArrayList())
-        return {found.apply(i).stageId(): found.apply(i).shuffleWriteRecords() for i in range(found.size())}
-
-    last = max(stages(), default=-1)
+    last = last_stage(tables.spark)
     tables.sql(statement)
-    return sum(rows for stage, rows in stages().items() if stage > last)
+    return sum(stage.shuffleWriteRecords() for stage in stages_after(tables.spark, last))
 
 
 # Of more buckets, a task of a shuffle would write several.
@@ -133,8 +124,9 @@ def test_statement_writes_the_rows_of_sealed_buckets_without_a_shuffle(
     assert tables.sql("select sum(k) from t") == [(sum(range(1001, 11251)),)]
 
 
+@pytest.mark.parametrize("times", all_long_but(2, [2, 6]))
 @pytest.mark.parametrize("table", ["parquet-ds"], indirect=True)
-def test_statement_counts_the_rows_that_it_has_changed(tables: Tables) -> None:
+def test_statement_counts_the_rows_that_it_has_changed(tables: Tables, times: int) -> None:
     """The sample is different each time it is read."""
     tables.sql("create or replace temporary view sampled as select id from range(0, 90, 1, 9)")
 
@@ -142,7 +134,7 @@ def test_statement_counts_the_rows_that_it_has_changed(tables: Tables) -> None:
         return int(str(tables.sql("select sum(v) from t")[0][0]))
 
     sample = "select id from sampled tablesample (10 percent)"
-    for _ in range(4):
+    for _ in range(times):
         before, reported, errors = sum_of_values(), 0, ""
         try:
             reported = int(str(tables.sql(f"update t set v = v + 1 where k in ({sample})")[0][0]))
@@ -194,7 +186,7 @@ def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> 
     assert not old.exists() and tables.sql(count) == [(91, 1)]
 
 
-@pytest.mark.parametrize("table", ["parquet-ds", "orc-whole"], indirect=True)
+@pytest.mark.parametrize("table", [pytest.param("parquet-ds", marks=pytest.mark.long), "orc-whole"], indirect=True)
 def test_statements_change_buckets_in_the_spark_layout(tables: Tables, table: str) -> None:
     columns, rest = ("k bigint, v int", "partitioned by (ds string)") if table else ("k bigint, v int, ds string", "")
     tables.make("t", columns, "k", 4, ROWS, rest=rest, stored="using parquet" if table else "using orc")

@@ -94,7 +94,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]
     create_unsealed(tables)

@@ -40,7 +40,7 @@ WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     "command", ["InsertIntoHadoopFsRelationCommand", pytest.param("InsertIntoHiveTable", marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize(("statement", "written"), WRITES, ids=[statement[:70] for statement, _ in WRITES])
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_write_seals_its_partitions(
     tables: Tables, statement: str, written: dict[str, StoredSpec], command: str
 ) -> None:
@@ -211,6 +211,7 @@ def test_damaged_seal_is_reported_and_replaced_by_an_overwrite(tables: Tables) -
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
+@pytest.mark.some(1)
 def test_insert_succeeds_if_its_seal_cannot_be_written(tables: Tables, partitioned: bool) -> None:
     if partitioned:
         create(tables, "t")
@@ -260,6 +261,7 @@ def test_dates_that_differ_between_calendars_are_not_sealed(
 
 @pytest.mark.parametrize("planned", all_long_but("true", ["true", "false"]))
 @pytest.mark.parametrize("distribute", ["true", "false"])
+@pytest.mark.some(1)
 def test_rows_in_descending_order_are_sorted_again_or_not_sealed(tables: Tables, planned: str, distribute: str) -> None:
     tables.make("t", "k int, v int", "k", 8)
     settings = {"spark.bucketing.write.distribute": distribute, "spark.sql.optimizer.plannedWrite.enabled": planned}
@@ -296,7 +298,7 @@ COMMITTERS = {
 }
 
 
-@pytest.mark.parametrize("stored", COMMITTERS)
+@pytest.mark.parametrize("stored", all_long_but("parquet", COMMITTERS))
 def test_files_that_a_committer_renames_are_sealed(tables: Tables, stored: str) -> None:
     """S3A's staging committers add an id to the names of files."""
     package = "org.apache.spark.sql.bucketing.support"
@@ -328,7 +330,7 @@ def test_files_that_a_committer_renames_are_sealed(tables: Tables, stored: str) 
     assert "Bucketed: true" in tables.read("select k, count(*) from s group by k")
 
 
-@pytest.mark.parametrize("stored", ["parquet", "orc"])
+@pytest.mark.parametrize("stored", all_long_but("orc", ["parquet", "orc"]))
 def test_case_sensitive_session_seals_its_writes(tables: Tables, stored: str) -> None:
     with tables.settings({"spark.sql.caseSensitive": "true"}):
         create(tables, "t", stored=stored)

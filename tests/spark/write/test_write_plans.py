@@ -50,11 +50,11 @@ SHUFFLES = {
     "insert into one select k, v from scattered_once": 1,
     "insert into t select max(k), max(v) from from8": 1,
 }
-HALVES = [list(SHUFFLES)[::2], list(SHUFFLES)[1::2]]
+PARTS = [list(SHUFFLES)[part::4] for part in range(4)]
 
 
 @pytest.mark.usefixtures("aqe")
-@pytest.mark.parametrize("statements", all_long_but(HALVES[0], HALVES), ids=["some", "others"])
+@pytest.mark.parametrize("statements", all_long_but(PARTS[0], PARTS), ids=range(4))
 def test_write_shuffles_at_most_once(tables: Tables, statements: list[str]) -> None:
     tables.sql(
         "create or replace temporary view scattered_once as select id as k, cast(id as string) as v from range(600)"

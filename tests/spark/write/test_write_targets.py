@@ -111,7 +111,7 @@ def test_tables_of_a_stream_are_refused(tables: Tables, streamed: int) -> None:
 
 @pytest.mark.parametrize("stored", ["parquet", "orc"])
 @pytest.mark.parametrize("partitioned", [True, False])
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_files_in_subdirectories_are_no_files_of_a_partition(tables: Tables, stored: str, partitioned: bool) -> None:
     """Hive writes subdirectories for UNION ALL. Spark's queries, the seals and the statements ignore their files, and an INSERT OVERWRITE deletes them."""
     by = "partitioned by (p string)" if partitioned else ""
@@ -181,7 +181,7 @@ VALUES = {
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("of", VALUES)
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 def test_rows_are_found_under_every_partition_value(tables: Tables, of: str, write: str) -> None:
     tables.create(f"t (k int) partitioned by (p {of}) {BUCKETS} stored as parquet")
     # An INSERT OVERWRITE refuses the name of the directory of NULL beside NULL.
@@ -201,6 +201,7 @@ def test_rows_are_found_under_every_partition_value(tables: Tables, of: str, wri
 
 
 @pytest.mark.parametrize("lookup", ["all", "single"])
+@pytest.mark.some(1)
 def test_append_changes_nothing_if_the_metastore_does_not_answer(tables: Tables, lookup: str) -> None:
     """It looks up its new partitions before its commit."""
     tables.create(f"t (k int) partitioned by (p string) {BUCKETS} stored as parquet")

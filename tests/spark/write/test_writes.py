@@ -163,14 +163,14 @@ def test_adaptive_execution_does_not_split_buckets(tables: Tables, reread: str) 
 
 
 @pytest.mark.parametrize("layout", ["hive-parquet", pytest.param("hive-orc", marks=pytest.mark.long)])
-def test_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str) -> None:
-    for partitioned in (False, True):
-        create(tables, "t", layout, partitioned)
-        into = "t partition (p)" if partitioned else "t"
-        for how, files in (("overwrite", 1), ("into", 2), ("overwrite", 1)):
-            tables.sql("select * from t")
-            tables.sql(f"insert {how} {into} select * from scattered")
-            assert_bucketed(tables, "t", layout, files=files)
+@pytest.mark.parametrize("partitioned", all_long_but(True, [True, False]))
+def test_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str, partitioned: bool) -> None:
+    create(tables, "t", layout, partitioned)
+    into = "t partition (p)" if partitioned else "t"
+    for how, files in (("overwrite", 1), ("into", 2), ("overwrite", 1)):
+        tables.sql("select * from t")
+        tables.sql(f"insert {how} {into} select * from scattered")
+        assert_bucketed(tables, "t", layout, files=files)
 
 
 def test_buckets_are_kept_without_an_added_shuffle(tables: Tables) -> None:
@@ -276,6 +276,7 @@ ROWS = "select id, id || repeat('x', 1000) v from range(0, 6000, 1, 16)"
     ],
     ids=["bucketed", "organized", "sample", "merge"],
 )
+@pytest.mark.some(1)
 def test_full_disk_gives_an_error_of_one_line(tables: Tables, table: str, statement: str) -> None:
     tables.create(f"t (k bigint, v string) {table}")
     # The first INSERT samples the size of a row.
@@ -307,7 +308,7 @@ STOPS = ["rename .*/_temporary/.*", r"create .*/\.started-.*", r"create .*/\.out
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("partition", ["", "partitioned by (p int)"])
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partition: str, stop: str) -> None:
     tables.make("t", "k bigint, v bigint" + ("" if partition else ", p int"), "k", 4, rest=partition)
     tables.sql("insert into t values (1, 0, 0)")
@@ -331,6 +332,7 @@ def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partit
 
 
 @pytest.mark.parametrize("appended", [0, 1])
+@pytest.mark.some(1)
 def test_append_seals_all_files_after_another_process_has_restored_an_older_seal(tables: Tables, appended: int) -> None:
     """The metastore cannot compare a seal before it replaces it, so two processes may write their seals in the wrong order."""
     tables.make("t", "k bigint, v bigint", "k", 4, rest="partitioned by (p int)")
@@ -406,6 +408,7 @@ def test_append_fails_if_another_program_deletes_its_files(tables: Tables, store
 
 
 @pytest.mark.parametrize("partition", ["", "partitioned by (p int)"])
+@pytest.mark.some(1)
 def test_append_succeeds_if_another_statement_has_rewritten_its_rows(tables: Tables, partition: str) -> None:
     """After the commit, and before the record of the append is complete, an UPDATE replaces its files."""
     tables.make("t", "k bigint, v string" + ("" if partition else ", p int"), "k", 2, rest=partition)
