@@ -7,11 +7,13 @@ such change increases the total value. If two options have the same value, the f
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import inf
+from operator import itemgetter
 
 Pair = tuple[str, str]
 Matrix = Sequence[Sequence[float]]
@@ -86,20 +88,26 @@ class _Search:
     def improved(self, options: Chosen) -> Chosen:
         """Apply the best change for each table and pair of tables in turn, until no change increases the value."""
         groups = [*((name,) for name in self.choices.values), *self.choices.together]
-        is_better = True
+        chosen = dict(options)
+        least, left, is_better = _PRECISION * abs(self.choices.value(options)), self.limit - self._weight(options), True
         while is_better:
             is_better = False
             for group in groups:
-                gain, change = max(self._changes(group, options), key=lambda one: one[0], default=(0.0, {}))
-                if gain > _PRECISION * abs(self.choices.value(options)):
-                    options, is_better = {**options, **change}, True
-        return options
+                gain, weight, change = max(
+                    self._changes(group, chosen, left), default=(0.0, 0.0, {}), key=itemgetter(0)
+                )
+                if gain > least:
+                    left, is_better = left - weight, True
+                    chosen |= change
+        return chosen
 
-    def _changes(self, group: Sequence[str], options: Chosen) -> Iterator[tuple[float, Chosen]]:
-        """Yield each change to the options of these tables that stays within the limit, and how much it gains."""
-        left = self.limit - self._weight({name: place for name, place in options.items() if name not in group})
-        before = self.choices.part(group, options)
+    def _changes(
+        self, group: Sequence[str], options: dict[str, int], left: float
+    ) -> Iterator[tuple[float, float, dict[str, int]]]:
+        """Yield each change to the options of these tables within the weight that is left: its gain and its weight."""
+        before, weight = self.choices.part(group, options), self._weight({name: options[name] for name in group})
         for places in product(*(range(len(self.choices.values[name])) for name in group)):
             change = dict(zip(group, places, strict=True))
-            if self._weight(change) <= left:
-                yield self.choices.part(group, {**options, **change}) - before, change
+            added = self._weight(change) - weight
+            if added <= left:
+                yield self.choices.part(group, ChainMap(change, options)) - before, added, change
