@@ -64,49 +64,61 @@ def with_properties(project: Project, properties: str, sql: str = "select 1\n", 
     return project.model("m", sql, patch_path="shop://models/shop.yml", **entry)
 
 
-def test_model_without_config_gets_one_in_its_sql(project: Project) -> None:
+IN_SQL = "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n"
+IN_BOTH = "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 4\n"
+VERSIONS = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
+# The properties and the SQL of a model, the requested config, and the SQL and the properties after the edits, if any.
+PLACES: dict[str, tuple[str, str, dict[str, Any], str | None, str | None]] = {
+    "no config": ("models: [{name: m, description: d}]\n", "select 1\n", BUCKETED, IN_SQL, None),
+    "only in YAML": (
+        "models:\n- name: m\n  config:\n    materialized: table\n", "select 1\n", BUCKETED,
+        None, "models:\n- name: m\n  config:\n    buckets: 8\n    materialized: bucketed_table\n",
+    ),
+    # The YAML keeps the value that the SQL overrides. A new key goes to the SQL.
+    "in both": (
+        IN_BOTH, "{{ config(materialized='table') }}\n", {**BUCKETED, "clustered_by": ["k"]},
+        "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n", IN_BOTH.replace("buckets: 4", "buckets: 8"),
+    ),
+    "removed everywhere": (
+        "models:\n- name: m\n  config: {a: 1, b: 2}\n", "{{ config(a=1, c=3) }}", {"a": None},
+        "{{ config(c=3) }}", "models:\n- name: m\n  config: {b: 2}\n",
+    ),
+    "a version": (VERSIONS, "select 1\n", BUCKETED, IN_SQL, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("properties", "sql", "wanted", "in_sql", "in_yaml"), PLACES.values(), ids=PLACES)
+def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(
+    properties: str, sql: str, wanted: dict[str, Any], in_sql: str | None, in_yaml: str | None, project: Project
+) -> None:
+    model = with_properties(project, properties, sql, **({"version": 1} if properties == VERSIONS else {}))
+    after = {str(edit.path): edit.after for edit in project.edits(model, **wanted)}
+    expected = {"models/m.sql": in_sql, "models/shop.yml": in_yaml}
+    assert after == {path: text for path, text in expected.items() if text is not None}
+
+
+def test_edit_has_the_texts_before_and_after_and_its_models(project: Project) -> None:
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    assert edit == FileEdit(
-        Path("models/m.sql"),
-        "select 1\n",
-        "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n",
-        ("model.shop.m",),
-    )
+    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL, ("model.shop.m",))
 
 
-def test_properties_without_a_config_are_not_edited(project: Project) -> None:
-    (edit,) = project.edits(with_properties(project, "models: [{name: m, description: d}]\n"), **BUCKETED)
-    assert edit.path == Path("models/m.sql")
-
-
-def test_config_that_is_only_in_yaml_is_edited_there(project: Project) -> None:
-    (edit,) = project.edits(
-        with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
-    )
-    assert edit.path == Path("models/shop.yml")
-    assert edit.after == "models:\n- name: m\n  config:\n    buckets: 8\n    materialized: bucketed_table\n"
-
-
-def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(project: Project) -> None:
-    model = with_properties(
-        project,
-        "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 4\n",
-        "{{ config(materialized='table') }}\n",
-    )
-    yaml, sql = sorted(
-        project.edits(model, **BUCKETED, clustered_by=["k"]), key=lambda edit: edit.path.suffix, reverse=True
-    )
-    # The YAML keeps the value that the SQL overrides.
-    assert yaml.after == "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 8\n"
-    assert sql.after == "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n"
-
-
-def test_removed_key_is_removed_everywhere(project: Project) -> None:
-    model = with_properties(project, "models:\n- name: m\n  config: {a: 1, b: 2}\n", "{{ config(a=1, c=3) }}")
-    assert [edit.after for edit in project.edits(model, a=None)] == [
-        "{{ config(c=3) }}",
-        "models:\n- name: m\n  config: {b: 2}\n",
-    ]
+@pytest.mark.parametrize(
+    ("properties", "wanted", "reason"),
+    [
+        # The SQL is not edited either.
+        ("models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", BUCKETED, "Jinja expression"),
+        ("models: []", {"tags": ["a"]}, "merges tags"),
+        (VERSIONS, {"a": 2}, "which share a in their properties"),
+        (VERSIONS, {"b": 2}, "which share b in their properties"),
+        ("models: []", {"files": None}, "dbt_project.yml sets files (models)"),
+    ],
+)
+def test_key_that_no_edit_can_set_is_refused(
+    properties: str, wanted: dict[str, Any], reason: str, project: Project
+) -> None:
+    project.write("dbt_project.yml", "models: {+files: 4}\n")
+    version = {"version": 1} if properties == VERSIONS else {}
+    assert reason in project.reason(with_properties(project, properties, "{{ config(files=8) }}", **version), **wanted)
 
 
 def test_models_can_share_a_properties_file(project: Project) -> None:
@@ -123,13 +135,6 @@ def test_models_can_share_a_properties_file(project: Project) -> None:
     assert refusal.reason == "The manifest does not contain this model."
 
 
-def test_refused_model_changes_none_of_its_files(project: Project) -> None:
-    model = with_properties(
-        project, "models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", "{{ config(materialized='table') }}"
-    )
-    assert "Jinja expression" in project.reason(model, **BUCKETED)
-
-
 def test_model_file_overrides_dbt_project_with_a_note(project: Project) -> None:
     project.write(
         "dbt_project.yml", "models:\n  shop:\n    +materialized: view\n    marts:\n      materialized: table\n"
@@ -137,13 +142,6 @@ def test_model_file_overrides_dbt_project_with_a_note(project: Project) -> None:
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
     assert edit.path == Path("models/m.sql")
     assert edit.notes == ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
-
-
-def test_config_from_dbt_project_cannot_be_removed(project: Project) -> None:
-    project.write("dbt_project.yml", "models: {+buckets: 4}\n")
-    assert "dbt_project.yml sets buckets (models)" in project.reason(
-        project.model("m", "{{ config(buckets=8) }}"), buckets=None
-    )
 
 
 def test_macros_that_call_config_indirectly_are_found(project: Project) -> None:
@@ -198,19 +196,6 @@ def test_link_to_a_file_outside_the_project_is_refused(project: Project) -> None
     (project.folder / "models/m.sql").unlink()
     (project.folder / "models/m.sql").symlink_to(project.folder.parent / "outside.sql")
     assert "outside the project directory" in project.reason(model, **BUCKETED)
-
-
-def test_keys_that_dbt_merges_are_refused(project: Project) -> None:
-    assert "merges tags" in project.reason(project.model("m", "select 1"), tags=["a"])
-
-
-def test_model_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
-    shared = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
-    model = with_properties(project, shared, version=1)
-    (edit,) = project.edits(model, **BUCKETED)
-    assert edit.path == Path("models/m.sql")
-    assert "which share a in their properties" in project.reason(model, a=2)
-    assert "which share b in their properties" in project.reason(model, b=2)
 
 
 def several(project: Project) -> list[FileEdit]:

@@ -43,8 +43,8 @@ def test_only_tests_run_that_can_notice_a_change() -> None:
     of_doctor = relevant(
         REPOSITORY, ["tests/unit"], Mutant("python_plugin/src/spark_bucketing/doctor/server.py", 1, "")
     )
-    assert of_doctor[0] == "tests/unit/test_doctor.py" and "tests/unit/test_edits_sql.py" not in of_doctor
+    assert of_doctor[0] == "tests/unit/test_doctor.py" and "tests/unit/test_edits_files.py" not in of_doctor
     of_macros = relevant(REPOSITORY, ["tests/unit"], Mutant("macros/bucketing/write/bucket_id.sql", 1, ""))
-    assert "tests/unit/test_config.py" in of_macros and "tests/unit/test_edits_sql.py" not in of_macros
+    assert "tests/unit/test_config.py" in of_macros and "tests/unit/test_edits_files.py" not in of_macros
     # Also through a helper in tests/support.
     assert "spark_bucketing.checks.verdicts" in imported("from check_cases import made\n")
