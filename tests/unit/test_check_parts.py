@@ -36,6 +36,7 @@ def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str 
         (HIVE | {"sorted_by": []}, "bucketed_table", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
         (HIVE | {"bucket_hash": "SPARK"}, "bucketed_incremental", stored(BucketSpec(8, ("K",), ("K",), "spark"), "ds")),
         (HIVE, "table", stored(BucketSpec(8, ("K",), (), "spark"), "ds")),
+        ({"clustered_by": "k", "buckets": "8"}, "table", stored(BucketSpec(8, ("k",), (), "spark"))),
         (HIVE | {"file_format": "delta"}, "incremental", stored(None, "ds")),
         (HIVE | {"bucket_hash": "hive"}, "source", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
         ({"clustered_by": "k"}, "table", stored()),
@@ -47,29 +48,26 @@ def test_stub_table_is_stored_as_configured(config: dict[str, Any], materialized
 
 
 def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
-    settings = planner_settings(
-        {
-            "spark.sql.shuffle.partitions": "7",
-            "spark.bucketing.enabled": "true",
-            "spark.sql.warehouse.dir": "/w",
-            "spark.sql.catalog.prod": "x.Y",
-            "spark.master": "yarn",
-            "spark.hadoop.hive.metastore.uris": "thrift://m",
-        }
-    )
-    assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
+    used = {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
+    unused = {
+        "spark.sql.warehouse.dir": "/w", "spark.sql.catalog.prod": "x.Y", "spark.master": "yarn",
+        "spark.hadoop.hive.metastore.uris": "thrift://m",
+    }  # fmt: skip
+    assert planner_settings(used | unused) == used
 
 
-def test_offline_uses_the_target_s_number_of_cores() -> None:
-    def cores(**settings: str) -> str | None:
-        return parallelism({f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}).get(
-            "spark.default.parallelism"
-        )
-
-    assert cores(master="local[7]") == cores(master="local[7, 3]") == "7"
-    assert cores(master="local") == "1" and cores(master="local[*]") == str(os.cpu_count())
-    assert cores(master="local[7]", default_parallelism="200") == "200"
-    assert cores(master="yarn") is None and cores() is None
+@pytest.mark.parametrize(
+    ("master", "others", "cores"),
+    [
+        ("local[7]", {}, "7"), ("local[7, 3]", {}, "7"), ("local", {}, "1"), ("local[*]", {}, str(os.cpu_count())),
+        ("local[7]", {"spark.default.parallelism": "200"}, "200"), ("yarn", {}, None), (None, {}, None),
+    ],
+)  # fmt: skip
+def test_offline_uses_the_target_s_number_of_cores(
+    master: str | None, others: dict[str, str], cores: str | None
+) -> None:
+    settings = others | ({"spark.master": master} if master else {})
+    assert parallelism(settings).get("spark.default.parallelism") == cores
 
 
 def test_session_without_the_extension_is_refused_in_one_line() -> None:
@@ -179,8 +177,7 @@ def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> No
 
 
 def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
-    node = source("source.p.a", "s.a")
-    stub, planner = stub_of(node)
+    stub, planner = stub_of(node := source("source.p.a", "s.a"))
     planner.define.side_effect = TypeError
     stub.create(node)
     assert "TypeError" in stub.missing["s.a"]
@@ -189,13 +186,10 @@ def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
 @pytest.mark.parametrize(
     ("text", "statement"),
     [
-        ("select 1; -- end\n", "select 1"),
-        ("select 1 ; /* a; b */ ;\n", "select 1"),
-        ("select '; -- x'", "select '; -- x'"),
-        ("select 1 -- no; end", "select 1 -- no; end"),
-        ("select 1; select 2;", "select 1; select 2"),
+        ("select 1; -- end\n", "select 1"), ("select 1 ; /* a; b */ ;\n", "select 1"), ("select '; -- x'", "select '; -- x'"),
+        ("select 1 -- no; end", "select 1 -- no; end"), ("select 1; select 2;", "select 1; select 2"),
     ],
-)
+)  # fmt: skip
 def test_statement_ends_at_its_semicolon_regardless_of_comments(text: str, statement: str) -> None:
     assert one_statement(text) == statement
 
@@ -260,15 +254,13 @@ def test_fix_that_the_config_already_has_is_to_run_dbt() -> None:
             assert (EIGHT.config in fix.text) != said and fix.text.startswith("Set a=b. And ") == bool(fix.also)
 
 
-@pytest.mark.parametrize(("in_catalog", "size"), [(None, 8), (5, 5)])
-def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(
-    in_catalog: int | None, size: int, tmp_path: Path
-) -> None:
+def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("k\n1\n2\n3\n")
-    node, planner = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed"), Mock()
-    catalog = {node.unique_id: CatalogTable({"k": "int"}, in_catalog)}
-    StubTables(planner, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
-    assert planner.define.call_args.args[0].size_bytes == size
+    node = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed")
+    for in_catalog, size in ((None, 8), (5, 5)):
+        planner, catalog = Mock(), {node.unique_id: CatalogTable({"k": "int"}, in_catalog)}
+        StubTables(planner, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
+        assert planner.define.call_args.args[0].size_bytes == size
 
 
 def test_queries_over_undescribed_sources_have_one_cause() -> None:

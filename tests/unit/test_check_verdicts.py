@@ -63,9 +63,7 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
     changes = finding.changes
     assert [change.kind for change in changes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
     assert changes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
-
-
-def test_bytes_count_only_the_columns_that_the_query_reads() -> None:
+    # Bytes count only the columns that the query reads.
     assert join_of_counts(read_bytes=300).findings[0].bytes_shuffled == 300
 
 
@@ -103,10 +101,7 @@ CASES = {
     "a known operator on a path": (join_over("CometColumnarToRow", "other"), ["join sort-free"]),
     "another engine's join": (plan(op("CometColumnarToRow", COMET, kind="other")), ["join unknown"]),
     "another engine's stage": (plan(op("NativeStage", scan("s8", 1))), ["other unknown"]),
-    "a partial aggregate of another engine": (
-        plan(grouping("k", "", PARTIAL)),
-        ["distinct unknown", "aggregate unknown"],
-    ),
+    "another engine's partial aggregate": (plan(grouping("k", "", PARTIAL)), ["distinct unknown", "aggregate unknown"]),
     "a shuffled side": (plan(SKEWED), ["join one-sided"]),
     "a reused broadcast is not a shuffle": (plan(union(FIRST, SECOND)), ["join broadcast"] * 2),
 }
@@ -142,10 +137,13 @@ def test_table_of_another_catalog_is_not_confused_with_a_table_of_the_session() 
     assert [finding.reason for finding in found.findings] == ["side-not-bucketed"]
 
 
-def test_finding_has_the_line_of_its_operator() -> None:
+def test_finding_has_the_line_of_its_operator_and_covers_the_sorts_of_both_inputs() -> None:
     tree = join("k", "k", exchange("k", scan("plain", 1)), scan("s8b", 11))
     tree.line = 4
     assert [finding.line for result in judged(plan(tree)) for finding in result.findings] == [4]
+    (result,) = judged(plan(SELF_JOIN))
+    left, right = SELF_JOIN.children
+    assert [finding.explains for finding in result.findings] == [(MOVED.number, left.number, right.number)]
 
 
 def calls(function: Callable[[], object]) -> int:
@@ -239,12 +237,6 @@ def test_bytes_of_a_reused_exchange_count_once(tree: PhysicalPlan, bytes_shuffle
     assert [finding.bytes_shuffled for result in judged(tree) for finding in result.findings] == bytes_shuffled
 
 
-def test_finding_about_both_inputs_covers_the_sorts_of_both() -> None:
-    (result,) = judged(plan(SELF_JOIN))
-    left, right = SELF_JOIN.children
-    assert [finding.explains for finding in result.findings] == [(MOVED.number, left.number, right.number)]
-
-
 def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
     moved = exchange("v", scan("s8", 1, read_bytes=100))
     (one,) = required_layouts("q", plan(join("v", "v", sort("v", moved), sort("v", reused(moved, 11)))))
@@ -254,8 +246,5 @@ def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
 
 
 def test_reused_broadcast_hides_no_table() -> None:
-    small = broadcast(scan("plain", 11))
-    first = broadcast_join("k", "k", scan("s8", 1), small)
-    second = broadcast_join("k", "k", scan("s8b", 21), reused(small, 31))
-    (one,) = required_layouts("q", plan(join("v", "v", exchange("v", first), exchange("v", second))))
+    (one,) = required_layouts("q", plan(join("v", "v", exchange("v", FIRST), exchange("v", SECOND))))
     assert [side.table for side in one.sides] == ["d.s8", "d.s8b"]

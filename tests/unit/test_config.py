@@ -139,11 +139,6 @@ def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
     assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
 
 
-def test_check_reads_the_tables_of_dbt_spark() -> None:
-    spec = configured_layout({"clustered_by": "k", "buckets": "8"}, "table", "m").spec
-    assert spec and (spec.num_buckets, spec.sort_columns, spec.bucket_hash) == (8, (), "spark")
-
-
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
 def test_macros_and_python_accept_the_same_types_of_bucket_columns(case: dict[str, Any]) -> None:
     of_macros = {name: each["types"] for name, each in Macros({}).config_schema()["hashes"].items()}
@@ -186,17 +181,12 @@ def expected_hash(config: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("config", "bucket_hash"),
     [
-        ({"materialized": "bucketed_table"}, "hive"),
-        ({"materialized": "bucketed_table", "bucket_hash": "hive2"}, "hive2"),
-        ({"materialized": "table"}, "spark"),
-        ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
+        ({"materialized": "bucketed_table"}, "hive"), ({"materialized": "bucketed_table", "bucket_hash": "hive2"}, "hive2"),
+        ({"materialized": "table"}, "spark"), ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
     ],
-)
+)  # fmt: skip
 def test_expected_hash_is_the_configured_hash(config: dict[str, Any], bucket_hash: str) -> None:
     assert expected_hash(config) == bucket_hash
-
-
-@pytest.mark.parametrize("materialized", ["bucketed_table", "table"])
-def test_unknown_hash_is_an_error_and_never_the_spark_hash(materialized: str) -> None:
+    # An unknown hash is an error, and never the Spark hash.
     with pytest.raises(CompilerError, match="found:    murmur3"):
-        expected_hash({"materialized": materialized, "bucket_hash": "murmur3"})
+        expected_hash(config | {"bucket_hash": "murmur3"})
