@@ -1,4 +1,4 @@
-"""Tests of verdicts, findings and changes on artificial plans.
+"""Tests of verdicts, findings, fixes and their effects on artificial plans.
 
 The plans contain operators of other engines, reuse exchanges, or have shapes that Spark does not produce in these tests.
 """
@@ -6,7 +6,14 @@ The plans contain operators of other engines, reuse exchanges, or have shapes th
 from __future__ import annotations
 
 import cProfile
+import re
+import shlex
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from plan_trees import (
@@ -24,12 +31,21 @@ from plan_trees import (
     union,
 )
 
+from conftest import REPOSITORY
 from spark_bucketing.advice.requirements import required_layouts
-from spark_bucketing.checks.checked_query import Query, Settings
-from spark_bucketing.checks.results import OperatorResult, Verdict
-from spark_bucketing.checks.verdicts import judge
-from spark_bucketing.plan.document import PhysicalPlan, PlanNode, TableFacts
+from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
+from spark_bucketing.checks.checked_query import BucketedScan, Query, Settings
+from spark_bucketing.checks.checker import TimeLimit
+from spark_bucketing.checks.reasons import EVERY_REASON, REASONS, project_findings
+from spark_bucketing.checks.reasons.project import ProjectFacts
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
+from spark_bucketing.checks.verdicts import judge, required_specs, serves_all, with_effects, worse_for
+from spark_bucketing.errors import PlanError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode, Scan, TableFacts
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
+from spark_bucketing.tables.partition_predicates import rewrite_command
 
 COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}
 BUCKETS = {"d.s8": 8, "d.s8b": 8, "d.s16": 16, "d.plain": 0, "ice.d.s8": 0}
@@ -248,3 +264,204 @@ def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
 def test_reused_broadcast_hides_no_table() -> None:
     (one,) = required_layouts("q", plan(join("v", "v", exchange("v", FIRST), exchange("v", SECOND))))
     assert [side.table for side in one.sides] == ["d.s8", "d.s8b"]
+
+
+def test_slugs_are_unique_and_every_slug_has_cases() -> None:
+    slugs = [reason.slug for reason in EVERY_REASON]
+    assert len(slugs) == len(set(slugs))
+    cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
+    # Cases do not set a number of cores; a separate test covers tables with too few buckets for the cores.
+    assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
+
+
+HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
+SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
+LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
+CAPPED = {"spark.sql.files.maxRecordsPerFile": "10"}
+WITHOUT = [("extension-not-loaded", "warning")]
+WRONG = [("incorrect-results-bug", "error")]
+DISABLING = [("incompatible-setting", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "specs", "expected"),
+    [
+        (LOADED, "4.3.0", HIVE, []),
+        ({}, "4.3.0", SPARK, []),
+        ({}, "4.3.0", HIVE, WITHOUT),
+        (LOADED | {"spark.bucketing.enabled": "false"}, "4.3.0", HIVE, WITHOUT),
+        (LOADED, "4.1.3", SPARK, WRONG),
+        (LOADED, "4.1.4", SPARK, []),
+        (LOADED, "4.2.0", SPARK, WRONG),
+        (LOADED, "4.2.1", SPARK, []),
+        (LOADED, "4.2.0", {}, []),
+        (LOADED, "3.4.4", SPARK, [("unsupported-spark-version", "error")]),
+        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, DISABLING),
+        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", {}, []),
+        (LOADED | CAPPED, "4.3.0", HIVE, []),
+        (LOADED | CAPPED | {"spark.bucketing.write.distribute": "false"}, "4.3.0", HIVE, DISABLING),
+        (CAPPED, "4.3.0", SPARK, DISABLING),
+        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", HIVE, DISABLING),
+        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
+    ],
+)
+def test_project_has_the_expected_findings(
+    settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
+) -> None:
+    assert [
+        (finding.reason, finding.level)
+        for finding in project_findings(ProjectFacts(Settings(SETTINGS | settings), version, specs))
+    ] == expected
+
+
+def test_sources_without_columns_are_one_finding() -> None:
+    facts = ProjectFacts(Settings(LOADED), "4.3.0", {}, tuple(f"source `{name}`" for name in "abcde"), False)
+    (finding,) = project_findings(facts)
+    assert (finding.reason, finding.level) == ("unknown-columns", "note")
+    assert "source `a`, source `b`, source `c` and 2 more" in finding.message and "no catalog.json" in finding.message
+
+
+def table(column: str, *values: str) -> TableFacts:
+    parts = tuple(Partition(f"{column}={value}", (value,), f"file:/t/{value}", Status.NOT_SEALED) for value in values)
+    partitions = TableMetadata("db.t", HIVE["orders"], (Column(column, "string"),), parts)
+    return TableFacts("db.t", {}, HIVE["orders"], (column,), partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "quoted", "predicate"),
+    [
+        ("ds", "2024-01", "\"ds = '2024-01'\"", "ds = '2024-01'"),
+        ("ds", "$HOME", """'ds = '"'"'\\u0024HOME'"'"''""", "ds = '\\u0024HOME'"),
+        ("ds", "now!", """'ds = '"'"'now!'"'"''""", "ds = 'now!'"),
+        ("a b", "x", """'`a b` = '"'"'x'"'"''""", "`a b` = 'x'"),
+    ],
+)
+def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quoted: str, predicate: str) -> None:
+    made = table(column, value, "zzz")
+    assert made.partitions is not None
+    change = rewrite_partitions(made.partitions, made.partitions.partitions[:1])
+    command = f"spark-bucketing table rewrite db.t --where {quoted}"
+    assert (
+        change.text
+        == f"Run `{command}` to rewrite partition {column}={value} with 8 buckets by (k), sorted by (k), hash hive."
+    )
+    assert shlex.split(command)[-1] == change.where == predicate
+
+
+def test_no_command_ends_with_a_full_stop() -> None:
+    assert rewrite_command("db.`a b`", "true") == "spark-bucketing table rewrite 'db.`a b`'"
+    whole = TableFacts("db.t", {}, HIVE["orders"])
+    text = rewrite_files(
+        BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings(SETTINGS))
+    ).text
+    assert re.search(r"`dbt run --full-refresh` ", text)
+
+
+def test_no_table_is_bucketed_by_its_own_partition_column() -> None:
+    assert bucket(table("ds", "a"), BucketSpec(8, ("ds",), ("ds",), "hive")) == ()
+    assert bucket(table("ds", "a"), BucketSpec(8, ("k",), ("k", "ds"), "hive")) == ()
+    assert bucket(table("ds", "a"), HIVE["orders"]) == ()
+    (change,) = bucket(table("ds", "a"), BucketSpec(16, ("k",), ("k",), "hive"))
+    assert change.text == "Bucket db.t with clustered_by=['k'], buckets=16, bucket_hash='hive'."
+
+
+BY_K, BY_J = (BucketSpec(8, (name,), (name,), "hive") for name in "kj")
+TABLE = TableFacts("s.t", {"k": "int", "j": "int"}, BY_K)
+FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=PlanCounts(1, 1))
+
+
+@dataclass
+class FakeQuery:
+    """A fake query whose plan has these Exchanges and Sorts, and different numbers after a change of the spec."""
+
+    counts: PlanCounts
+    changed: PlanCounts
+    tables: dict[str, TableFacts] = field(default_factory=lambda: {"s.t": TABLE})
+
+    def planned(self, changes: Any) -> FakeQuery:
+        assert [(change.table, change.spec) for change in changes] == [("s.t", BY_J)]
+        return replace(self, counts=self.changed)
+
+    def forget(self) -> None:
+        pass
+
+
+def model(name: str, reason: str = "side-not-bucketed", kind: Any = "join", fix: Fix | None = FIX) -> ModelResult:
+    finding = Finding(reason, "", ("s.t",), "warning" if fix else "note", (fix,) if fix else ())
+    operator = OperatorResult(kind, "", Verdict.SHUFFLED, ("s.t",), 1, 1, (finding,))
+    return ModelResult(name, f"{name}.sql", (operator,), unique_id=f"model.p.{name}")
+
+
+def effects(first: ModelResult, *others: tuple[int, int]) -> Finding:
+    queries: list[Any] = [(first, FakeQuery(PlanCounts(1, 1), PlanCounts()))]
+    for i, (before, after) in enumerate(others):
+        queries.append((model(f"other{i}", fix=None), FakeQuery(PlanCounts(before), PlanCounts(after))))
+    (result,) = with_effects([first], queries)
+    return result.operators[0].findings[0]
+
+
+def test_fix_lists_its_effects_on_other_readers_of_the_table() -> None:
+    (fix,) = effects(model("a"), (1, 0), (0, 1), (2, 2)).fixes
+    assert fix.others == (
+        OtherQuery("other0", PlanCounts(1), PlanCounts(0)),
+        OtherQuery("other1", PlanCounts(0), PlanCounts(1)),
+    )
+    assert worse_for(fix) == ("other1",)
+
+
+@pytest.mark.parametrize(
+    ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
+)
+def test_grouping_by_too_few_columns_is_a_warning_only_if_the_project_gains(
+    others: tuple[tuple[int, int], ...], level: str
+) -> None:
+    found = effects(model("a", "keys-miss-bucket-column", "aggregate"), *others)
+    # With the same number of Exchanges, Sorts decide.
+    assert found.level == level and bool(found.fixes) is (level == "warning")
+    assert effects(model("a"), *others).level == "warning"
+
+
+def test_query_that_spark_can_no_longer_plan_is_worse() -> None:
+    fix = replace(FIX, others=(OtherQuery("b", PlanCounts(), None),))
+    assert worse_for(fix) == ("b",) and serves_all(fix)
+    assert not serves_all(replace(fix, others=fix.others * 2))
+
+
+def test_tables_with_conflicting_requirements_are_listed() -> None:
+    other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
+    wanted = required_specs([model("a"), model("b", fix=other)])
+    assert wanted == {
+        "s.t": {
+            "clustered_by=['j'], buckets=16, bucket_hash='hive'": ("b", "c"),
+            "clustered_by=['j'], buckets=8, bucket_hash='hive'": ("a",),
+        }
+    }
+    assert required_specs([model("a"), model("b")]) == {}
+    # The second change of a fix counts, too.
+    assert (
+        required_specs([model("a"), model("b", fix=replace(other, table="s.u", also=(other,)))])["s.t"].keys()
+        == wanted["s.t"].keys()
+    )
+
+
+def test_timeout_is_an_error_and_other_errors_are_raised() -> None:
+    assert TimeLimit(10).run(lambda is_late: is_late()) is False
+    with pytest.raises(PlanError, match=r"longer than 0\.1 s"):
+        TimeLimit(0.1).run(lambda _: time.sleep(1))
+    with pytest.raises(ZeroDivisionError):
+        TimeLimit(10).run(lambda _: 1 // 0)
+
+
+def test_no_query_starts_while_spark_still_runs_a_timed_out_query() -> None:
+    limit, ended = TimeLimit(0.1), threading.Event()
+    with pytest.raises(PlanError, match="longer than"):
+        limit.run(lambda _: ended.wait(60))
+    for _ in range(2):
+        with pytest.raises(PlanError, match="still busy with an earlier query"):
+            limit.run(lambda _: pytest.fail("The task ran at the same time as the abandoned one."))
+    ended.set()
+    found, deadline = "busy", time.monotonic() + 60
+    while found == "busy" and time.monotonic() < deadline:
+        with suppress(PlanError):
+            found = limit.run(lambda _: "free")
+    assert found == "free"

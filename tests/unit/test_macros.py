@@ -1,4 +1,4 @@
-"""Tests of the file counts of partitions, and of the hint of each strategy."""
+"""Tests of macros without dbt: numbers of files, hints, and features that only some Spark versions have."""
 
 from __future__ import annotations
 
@@ -68,3 +68,34 @@ def test_too_many_write_tasks_are_refused() -> None:
         CompilerError, match=r"1, which results in 33,334 files, and scale_factor=3\n +expected: at most 100,000"
     ):
         Macros({"name": "m"}).write_distribution(33334, layout)
+
+
+def macros_of(version: list[int]) -> Macros:
+    found = Macros({})
+    found.__dict__["spark_version"] = lambda: version
+    found._context["context"] = found._context
+    return found
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "has_scripts"),
+    [
+        ([3, 5], {}, False),
+        ([3, 5], {"spark.sql.scripting.enabled": ["k", "true"]}, False),
+        ([4, 0], {}, False),
+        ([4, 0], {"spark.sql.scripting.enabled": ["k", "true"]}, True),
+        ([4, 1], {}, True),
+        ([4, 3], {"spark.sql.scripting.enabled": ["k", "false"]}, False),
+    ],
+)
+def test_scripts_are_used_where_spark_has_them(
+    version: list[int], settings: dict[str, list[str]], has_scripts: bool
+) -> None:
+    macros = macros_of(version)
+    macros.detect_scripts(settings)
+    assert macros._context["__spark_bucketing_scripts"] is has_scripts
+
+
+@pytest.mark.parametrize(("version", "has_options"), [([3, 5], False), ([4, 0], True), ([4, 3], True)])
+def test_options_of_a_read_are_used_since_spark_4(version: list[int], has_options: bool) -> None:
+    assert macros_of(version).has_query_options() is has_options
