@@ -11,8 +11,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import yaml
 from dbt_projects import VERSION, compiled, dbt_project, later
 
+from conftest import REPOSITORY
 from spark_bucketing.checks import stub_tables
 from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
@@ -85,6 +87,10 @@ def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> 
     assert not is_fresh(project / "none.json", project, project)
 
 
+WITHOUT_NAME = {"unique_id": "a", "resource_type": "model"}
+INVALID_NODES = ([], None, {"a": {}}, {"a": WITHOUT_NAME}, {"a": {**WITHOUT_NAME, "name": "a", "meta": ["x"]}})
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -92,21 +98,14 @@ def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> 
         ([], "no dbt_schema_version"),
         ({"metadata": None}, "no dbt_schema_version"),
         ({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v4.json"}}, "v4.json"),
-        ({"metadata": VERSION, "nodes": []}, "invalid node"),
-        ({"metadata": VERSION, "nodes": None}, "invalid node"),
-        ({"metadata": VERSION, "nodes": {"a": {}}}, "invalid node"),
-        ({"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "resource_type": "model"}}}, "invalid node"),
-        (
-            {"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "name": "a", "resource_type": "x", "meta": ["x"]}}},
-            "invalid node",
-        ),
-        (None, "m.json` cannot be read.\n  found:    No such file"),
+        *(({"metadata": VERSION, "nodes": nodes}, "invalid node") for nodes in INVALID_NODES),
+        (None, "cannot be read.\n  found:    No such file"),
     ],
 )
 def test_unreadable_manifest_is_an_error(data: object, said: str, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / "m.json").write_text(data if isinstance(data, str) else json.dumps(data))
-    with pytest.raises(ProjectError, match=rf"m\.json[\s\S]*{said}" if "m.json" not in said else said):
+    with pytest.raises(ProjectError, match=rf"m\.json[\s\S]*{said}"):
         read_manifest(tmp_path / "m.json")
 
 
@@ -165,41 +164,27 @@ def test_unreadable_project_is_an_error_with_dbt_s_message(dbt: Dbt) -> None:
 def node(
     name: str, *parents: str, kind: str = "model", materialized: str = "table", sql: str | None = "select 1"
 ) -> Node:
-    return Node(
-        f"{kind}.p.{name}", name, kind, f"models/{name}.sql", f"s.{name}", materialized, sql, depends_on=parents
-    )
+    unique_id, path = f"{kind}.p.{name}", f"models/{name}.sql"
+    return Node(unique_id, name, kind, path, f"s.{name}", materialized, sql, depends_on=parents)  # fmt: skip
 
 
-MANIFEST = Manifest(
-    {
-        one.unique_id: one
-        for one in (
-            node("z", "model.p.y"),
-            node("y", "model.p.x", "source.p.a"),
-            node("x", "source.p.a", materialized="ephemeral"),
-            node("a", kind="source", materialized="source", sql=None),
-            node("lonely"),
-            node("t", "model.p.z", kind="test"),
-        )
-    }
-)
+NODES = (
+    node("z", "model.p.y"), node("y", "model.p.x", "source.p.a"), node("x", "source.p.a", materialized="ephemeral"),
+    node("a", kind="source", materialized="source", sql=None), node("lonely"), node("t", "model.p.z", kind="test"),
+)  # fmt: skip
+MANIFEST = Manifest({one.unique_id: one for one in NODES})
 
 
-def test_parents_come_before_their_children() -> None:
+def test_parents_come_before_their_children_and_models_with_their_own_query_are_checked() -> None:
     order = MANIFEST.order
     assert len(order) == 6
     assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
+    assert selectable(MANIFEST) == tuple(one for one in order if one in ("model.p.lonely", "model.p.y", "model.p.z"))
 
 
 def test_long_chain_of_models_is_ordered_without_recursion() -> None:
     nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
     assert Manifest(nodes).order[0] == "m4999"
-
-
-def test_models_with_their_own_query_are_checked() -> None:
-    assert selectable(MANIFEST) == tuple(
-        name for name in MANIFEST.order if name in ("model.p.lonely", "model.p.y", "model.p.z")
-    )
 
 
 def test_offline_check_creates_stubs_only_for_tables_that_queries_read(tmp_path: Path) -> None:
@@ -226,7 +211,7 @@ def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
 
 
 def test_python_model_is_reported_as_having_no_sql(tmp_path: Path) -> None:
-    python = Node("model.p.py", "py", "model", "models/py.py", "s.py", sql="def model(): ...", language="python")
+    python = replace(node("py", sql="def model(): ..."), language="python")
     subject = model_subject(python, tmp_path)
     assert subject.sql is None and "Python model" in str(subject.error)
 
@@ -246,14 +231,11 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("relation", "parts", "name"),
     [
-        ("s.t", ("s", "t"), "s.t"),
-        ("`s`.`a.b``c`", ("s", "a.b`c"), "s.a.b`c"),
-        ("ice.`S`.T", ("ice", "S", "T"), "ice.s.t"),
-        ("spark_catalog.`S`.T", ("spark_catalog", "S", "T"), "s.t"),
+        ("s.t", ("s", "t"), "s.t"), ("`s`.`a.b``c`", ("s", "a.b`c"), "s.a.b`c"), ("ice.`S`.T", ("ice", "S", "T"), "ice.s.t"),
+        ("spark_catalog.`S`.T", ("spark_catalog", "S", "T"), "s.t"), ("", None, ""),
         ("csv.`/a/b` with (header = true)", None, "csv.`/a/b` with (header = true)"),
-        ("", None, ""),
     ],
-)
+)  # fmt: skip
 def test_names_are_split_into_parts_and_shown_as_in_plans(
     relation: str, parts: tuple[str, ...] | None, name: str
 ) -> None:
@@ -437,16 +419,15 @@ def test_project_path_is_relative_to_the_working_directory() -> None:
     assert found == ["", "c", "../d", ".."]
 
 
-def test_verdicts_apply_to_stub_table_names_too() -> None:
-    node = source("source.p.events", "lake.p.events")
-    stub, _ = stub_of(node)
+@pytest.mark.parametrize(("verdict", "is_stub"), [(Verdict.SHUFFLED, True), (None, False)])
+def test_verdicts_apply_to_stub_table_names_too(verdict: Verdict | None, is_stub: bool) -> None:
+    events = source("source.p.events", "lake.p.events")
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
     reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a")
-    model = Node("model.p.a", "a", "model", "a.sql", depends_on=(node.unique_id,))
-    manifest = Manifest({node.unique_id: node, model.unique_id: model})
-    for relation, verdict in ((stub.relation, Verdict.SHUFFLED), (lambda node: node.relation, None)):
-        (result,) = with_graph([reader], manifest, relation, {})
-        assert result.inputs == (Parent(node.unique_id, verdict),)
+    manifest = Manifest({one.unique_id: one for one in (events, node("a", events.unique_id))})
+    relation = stub_of(events)[0].relation if is_stub else lambda one: one.relation
+    (result,) = with_graph([reader], manifest, relation, {})
+    assert result.inputs == (Parent(events.unique_id, verdict),)
 
 
 EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
@@ -516,13 +497,11 @@ def test_queries_over_undescribed_sources_have_one_cause() -> None:
 @pytest.mark.parametrize(
     ("hook", "created"),
     [
-        ("create temporary function f as 'x.Y';", True),
+        ("create temporary function f as 'x.Y';", True), ("create function f as 'x.Y'", False), ("insert into log select 1", False),
         ("CREATE OR REPLACE TEMPORARY FUNCTION `f`(x int) returns int return x + 1", True),
-        ("create function f as 'x.Y'", False),
         ("create temporary function {{ var('f') }} as 'x.Y'", False),
-        ("insert into log select 1", False),
     ],
-)
+)  # fmt: skip
 def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: bool) -> None:
     planner = Mock()
     with stub_tables.created(planner, stub_tables.temporary_functions({"pre-hook": [{"sql": hook}]})):
@@ -530,60 +509,13 @@ def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: 
     assert len(planner.rows.call_args_list) == 2 * created
 
 
-RAW = """
-{{ config(materialized='table') }}
-
-select *
-from {{ ref('a') }} as a
-join {{ ref('b') }} as b on a.k = b.k
-{% if x %}
-join c on c.k = a.k
-{% endif %}
-union all
-select *
-from {{ ref('a') }}
-"""
-COMPILED = """
-
-select *
-from s.a as a
-join s.b as b on a.k = b.k
-
-join c on c.k = a.k
-
-union all
-select *
-from s.a"""
+LINES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "shared" / "lines.yml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("compiled", "number", "raw", "line"),
-    [
-        # Jinja that renders to nothing does not shift other lines.
-        (COMPILED, 5, RAW, 6),
-        (COMPILED, 7, RAW, 8),
-        (COMPILED, 4, RAW, 5),
-        (COMPILED, 9, RAW, 10),
-        # Duplicate lines match in order.
-        (COMPILED, 3, RAW, 4),
-        (COMPILED, 10, RAW, 11),
-        # A line with several or no possible origins maps to None.
-        ("x\ny\nselect k\nz", 3, "{% for i in l %}\nselect {{ i }}\n{% endfor %}\nselect {{ c }}", None),
-        ("select 1\nselect 1", 2, "{% for i in l %}\nselect 1\n{% endfor %}", None),
-        ("a\n\nb", 2, "a\n\nb\n{{ c }}", None),
-        ("a", 7, "a", None),
-        ("generated", 1, "{{ macro() }}", None),
-        # Pieces of text must occur in order and must not overlap.
-        ("a c b c d e", 1, "a {{ x }} b {{ y }} d {{ z }}\n", 1),
-        ("a d c b e", 1, "a {{ x }} b {{ y }} d {{ z }}\n", None),
-        ("a b", 1, "a b{{ x }}b\n", None),
-        ("a b", 1, "a{{ x }} {{ y }}b\n", 1),
-        # Plain SQL maps to itself.
-        ("select 1\nfrom t", 2, "\n\nselect 1\nfrom t\n", 4),
-    ],
-)
-def test_compiled_line_is_found_in_the_model(compiled: str, number: int, raw: str, line: int | None) -> None:
-    assert source_line(compiled, number, raw) == line
+@pytest.mark.parametrize("case", LINES, ids=lambda case: f"{case['compiled'][:10]!r} {case['lines']}")
+def test_compiled_line_is_found_in_the_model(case: dict[str, Any]) -> None:
+    found = {number: source_line(case["compiled"], number, case["raw"]) for number in case["lines"]}
+    assert found == case["lines"]
 
 
 def test_line_with_much_jinja_is_mapped_quickly() -> None:
