@@ -23,7 +23,6 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.nodes: dict[str, dict[str, Any]] = {}
-        self.macros: dict[str, dict[str, Any]] = {}
         self.write("dbt_project.yml", "name: shop\n")
 
     def write(self, path: str, text: str) -> None:
@@ -44,7 +43,7 @@ class Project:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        return {"metadata": {"project_name": "shop"}, "nodes": self.nodes, "macros": self.macros}
+        return {"metadata": {"project_name": "shop"}, "nodes": self.nodes, "macros": {}}
 
     def edits(self, model: str, **config: object) -> list[FileEdit]:
         edits, refusals = plan_edits(self.folder, self.manifest, [ConfigChange(model, config)])
@@ -67,51 +66,14 @@ def with_properties(project: Project, properties: str, sql: str = "select 1\n", 
     return project.model("m", sql, patch_path="shop://models/shop.yml", **entry)
 
 
-IN_SQL = "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n"
-IN_BOTH = "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 4\n"
 VERSIONS = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
-# The properties and the SQL of a model, the requested config, and the SQL and the properties after the edits, if any.
-PLACES: dict[str, tuple[str, str, dict[str, Any], str | None, str | None]] = {
-    "no config": ("models: [{name: m, description: d}]\n", "select 1\n", BUCKETED, IN_SQL, None),
-    "only in YAML": (
-        "models:\n- name: m\n  config:\n    materialized: table\n", "select 1\n", BUCKETED,
-        None, "models:\n- name: m\n  config:\n    buckets: 8\n    materialized: bucketed_table\n",
-    ),
-    # The YAML keeps the value that the SQL overrides. A new key goes to the SQL.
-    "in both": (
-        IN_BOTH, "{{ config(materialized='table') }}\n", {**BUCKETED, "clustered_by": ["k"]},
-        "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n", IN_BOTH.replace("buckets: 4", "buckets: 8"),
-    ),
-    "removed everywhere": (
-        "models:\n- name: m\n  config: {a: 1, b: 2}\n", "{{ config(a=1, c=3) }}", {"a": None},
-        "{{ config(c=3) }}", "models:\n- name: m\n  config: {b: 2}\n",
-    ),
-    "a version": (VERSIONS, "select 1\n", BUCKETED, IN_SQL, None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("properties", "sql", "wanted", "in_sql", "in_yaml"), PLACES.values(), ids=PLACES)
-def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(
-    properties: str, sql: str, wanted: dict[str, Any], in_sql: str | None, in_yaml: str | None, project: Project
-) -> None:
-    model = with_properties(project, properties, sql, **({"version": 1} if properties == VERSIONS else {}))
-    after = {str(edit.path): edit.after for edit in project.edits(model, **wanted)}
-    expected = {"models/m.sql": in_sql, "models/shop.yml": in_yaml}
-    assert after == {path: text for path, text in expected.items() if text is not None}
-
-
-def test_edit_has_the_texts_before_and_after_and_its_models(project: Project) -> None:
-    (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL, ("model.shop.m",))
+IN_SQL = "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n"
 
 
 @pytest.mark.parametrize(
     ("properties", "wanted", "reason"),
     [
-        # The SQL is not edited either.
-        ("models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", BUCKETED, "Jinja expression"),
         ("models: []", {"tags": ["a"]}, "merges tags"),
-        (VERSIONS, {"a": 2}, "which share a in their properties"),
         (VERSIONS, {"b": 2}, "which share b in their properties"),
         ("models: []", {"files": None}, "dbt_project.yml sets files (models)"),
     ],
@@ -139,43 +101,21 @@ def test_models_can_share_a_properties_file(project: Project) -> None:
 
 
 def test_model_file_overrides_dbt_project_with_a_note(project: Project) -> None:
-    project.write(
-        "dbt_project.yml", "models:\n  shop:\n    +materialized: view\n    marts:\n      materialized: table\n"
-    )
+    project.write("dbt_project.yml", "models: {shop: {+materialized: view, marts: {materialized: table}}}\n")
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    assert edit.path == Path("models/m.sql")
-    assert edit.notes == ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
+    notes = ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
+    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL, ("model.shop.m",), notes)
 
 
-def test_macros_that_call_config_indirectly_are_found(project: Project) -> None:
-    project.macros = {
-        "macro.shop.outer": {
-            "name": "outer",
-            "macro_sql": "{{ inner() }}",
-            "depends_on": {"macros": ["macro.shop.inner"]},
-        },
-        "macro.shop.inner": {"name": "inner", "macro_sql": "{% macro inner() %}{{ config(buckets=4) }}{% endmacro %}"},
-        "macro.shop.reads": {"name": "reads", "macro_sql": "{% macro reads() %}{{ config.get('a') }}{% endmacro %}"},
-    }
-    model = project.model("m", "{{ outer() }}", depends_on={"macros": ["macro.shop.outer"]})
-    assert project.reason(model, **BUCKETED) == "The model calls the macro inner, which calls config()."
-    assert project.edits(project.model("n", "{{ reads() }}", depends_on={"macros": ["macro.shop.reads"]}), **BUCKETED)
+IN_PROJECT = "models:\n  other:\n    m:\n      +materialized: bucketed_table\n      +buckets: 8"
 
 
 @pytest.mark.parametrize(
     ("entry", "reason", "instead"),
     [
-        (
-            {"package_name": "other", "fqn": ["other", "m"]},
-            "the package other",
-            "models:\n  other:\n    m:\n      +materialized: bucketed_table\n      +buckets: 8",
-        ),
+        ({"package_name": "other", "fqn": ["other", "m"]}, "the package other", IN_PROJECT),
         ({"language": "python"}, "a Python model", "dbt.config(materialized='bucketed_table', buckets=8)"),
-        (
-            {"resource_type": "snapshot"},
-            "The node is a snapshot",
-            "{{ config(materialized='bucketed_table', buckets=8) }}",
-        ),
+        ({"resource_type": "snapshot"}, "The node is a snapshot", IN_SQL.strip().partition("\n")[0]),
         ({"original_file_path": "models/none.sql"}, "cannot be read: No such file", "config("),
         ({"original_file_path": "../outside.sql"}, "outside the project directory", "config("),
         ({"original_file_path": "models/latin.sql"}, "not valid UTF-8", "config("),
@@ -189,15 +129,13 @@ def test_refused_change_comes_with_the_config_to_write(
     project.write("../outside.sql", "select 1")
     (project.folder / "models/latin.sql").write_bytes("select 'ü'".encode("latin-1"))
     _, (refusal,) = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED)])
-    assert reason in refusal.reason
-    assert instead in refusal.instead
+    assert reason in refusal.reason and instead in refusal.instead
 
 
 def test_link_to_a_file_outside_the_project_is_refused(project: Project) -> None:
-    model = project.model("m", "select 1")
     project.write("../outside.sql", "select 1")
-    (project.folder / "models/m.sql").unlink()
-    (project.folder / "models/m.sql").symlink_to(project.folder.parent / "outside.sql")
+    model = project.model("m", "select 1", original_file_path="models/link.sql")
+    (project.folder / "models/link.sql").symlink_to(project.folder.parent / "outside.sql")
     assert "outside the project directory" in project.reason(model, **BUCKETED)
 
 
@@ -275,7 +213,7 @@ def test_failed_write_restores_the_files_written_before(
     assert len(list((project.folder / "models").iterdir())) == 3
 
 
-WANTED = {"materialized": "bucketed_table", "buckets": 8, "clustered_by": ["k"]}
+WANTED = {"materialized": "bucketed_table", "buckets": 8, "clustered_by": ["k"], "on_schema_change": None}
 SELECT = "select 1 as k\n"
 FILES = {
     "dbt_project.yml": "name: p\nprofile: p\nmodels:\n  p:\n    +materialized: view\n    deep:\n      +buckets: 4\n",
@@ -284,26 +222,41 @@ FILES = {
     "models/in_sql.sql": '{{\r\n  config(\r\n    materialized="table", tags=["a"],\r\n  )\r\n}}\r\n' + SELECT,
     "models/in_a_mapping.sql": "{{ config({'materialized': 'table', 'alias': 'other'}) }}\n" + SELECT,
     "models/in_yaml.sql": SELECT,
-    "models/in_both.sql": "{{ config(materialized='table') }}\n" + SELECT,
+    "models/in_both.sql": "{{ config(materialized='table', on_schema_change='fail') }}\n" + SELECT,
     "models/logic.sql": "{{ config(buckets=var('n', 4)) }}\n" + SELECT,
+    "models/logic_in_yaml.sql": "{{ config(materialized='table') }}\n" + SELECT,
     "models/by_macro.sql": "{{ ours() }}\n" + SELECT,
+    "models/reads.sql": "{{ reads() }}\n" + SELECT,
     "macros/ours.sql": "{% macro ours() %}{{ inner() }}{% endmacro %}",
     "macros/inner.sql": "{% macro inner() %}{% do config(buckets=4) %}{% endmacro %}",
+    "macros/reads.sql": "{% macro reads() %}{% do config.get('buckets') %}{% endmacro %}",
+    "models/shared_v1.sql": SELECT,
     "models/versioned_v1.sql": SELECT,
     "models/models.yml": """
 models:
+  - name: none
+    description: d
   - name: in_yaml
     config:
       materialized: table  # for now
       meta: {owner: us}
   - name: in_both
-    config: {buckets: 2, clustered_by: [x]}
-  - name: versioned
+    config: {buckets: 2, clustered_by: [x], materialized: view, on_schema_change: fail}
+  - name: logic_in_yaml
+    config: {buckets: "{{ var('n', 4) }}"}
+  - name: shared
     config: {materialized: table}
+    versions: [{v: 1}]
+  - name: versioned
     versions: [{v: 1}]
 """,
 }
-LEFT_TO_THE_USER = {"model.p.logic", "model.p.by_macro", "model.p.versioned.v1"}
+LEFT_TO_THE_USER = {
+    "model.p.logic": "The model's config() call sets buckets with a Jinja expression.",
+    "model.p.logic_in_yaml": "The config in the model's YAML properties sets buckets with a Jinja expression.",
+    "model.p.by_macro": "The model calls the macro inner, which calls config().",
+    "model.p.shared.v1": "The model has several versions, which share materialized in their properties.",
+}
 
 
 def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> None:
@@ -313,16 +266,23 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
         (project / name).write_bytes(text.encode())
     manifest = parsed(project)
     before = configs(manifest)
-    edits, refusals = plan_edits(project, manifest, [ConfigChange(model, WANTED) for model in before])
-    assert {refusal.model for refusal in refusals} == LEFT_TO_THE_USER
+    changes = [ConfigChange(model, WANTED) for model in before]
+    edits, refusals = plan_edits(project, manifest, changes)
+    assert {refusal.model: refusal.reason for refusal in refusals} == LEFT_TO_THE_USER
+    models = [
+        f"{name}.sql"
+        for name in ("none", "of_the_folder", "in_sql", "in_a_mapping", "in_both", "reads", "versioned_v1")
+    ]
+    assert {edit.path.name for edit in edits} == {*models, "models.yml"}
     apply(project, edits)
+    # The YAML keeps the value that the SQL overrides.
+    assert "config: {buckets: 8, clustered_by: [k], materialized: view}" in (project / "models/models.yml").read_text()
     # The notes are about models with a config in dbt_project.yml.
     assert {note.split(":")[0] for edit in edits for note in edit.notes} == {"materialized", "buckets"}
-    after = configs(parsed(project))
-    assert after == {
-        model: config if model in LEFT_TO_THE_USER else {**config, **WANTED} for model, config in before.items()
-    }
-    assert plan_edits(project, parsed(project), [ConfigChange(model, WANTED) for model in before])[0] == []
+    after = configs(manifest := parsed(project))
+    wanted = WANTED | {"on_schema_change": "ignore"}
+    assert after == {name: of if name in LEFT_TO_THE_USER else {**of, **wanted} for name, of in before.items()}
+    assert plan_edits(project, manifest, changes)[0] == []
 
 
 def parsed(project: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -109,45 +110,39 @@ def test_precompiled_jar_needs_no_compiler_and_no_cache(
 def test_another_spark_or_other_sources_need_another_jar(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = run("build").output
+    built = [run("build").output]
     machine.spark("4.3.1-vendor-2")
-    second = run("build").output
+    built.append(run("build").output)
+    assert "spark-4.3.1-vendor-2-" in built[1]
     sources = tmp_path / "scala"
     sources.mkdir()
-    (sources / "A.scala").write_text("object A")
     monkeypatch.setattr(builder, "SOURCES", sources)
-    third = run("build").output
-    (sources / "A.scala").write_text("object B")
-    fourth = run("build").output
-    (sources / "A.scala").rename(sources / "B.scala")
-    fifth = run("build").output
+    for name, text in (("A.scala", "object A"), ("A.scala", "object B"), ("B.scala", "object B")):
+        (sources / "A.scala").unlink(missing_ok=True)
+        (sources / name).write_text(text)
+        built.append(run("build").output)
     # This is another build of Spark with the same version number.
     next(machine.jars.glob("spark-core_*")).write_text("their own")
-    sixth = run("build").output
-    assert "spark-4.3.1-vendor-2-" in second
-    assert len({first, second, third, fourth, fifth, sixth}) == 6
+    built.append(run("build").output)
+    assert len(set(built)) == 6
 
 
+# The folders of compat/ with the newest compatible SparkVersion, StockScan, ForwardingParser and Assignments
 @pytest.mark.parametrize(
-    ("version", "scans", "parsers"),
+    ("version", "folders"),
     [
-        ("3.5.9", "3.5", "3.5"), ("3.5.4-amzn-0", "3.5", "3.5"), ("4.0.5", "4.0", "4.0"), ("4.1.4", "4.0", "4.1"),
-        ("4.2.1", "4.0", "4.1"), ("4.3.0", "4.3", "4.3"),
+        ("3.5.9", "3.5 3.5 3.5 3.5"), ("3.5.4-amzn-0", "3.5 3.5 3.5 3.5"), ("4.0.5", "4.0 4.0 4.0 3.5"),
+        ("4.1.4", "4.0 4.0 4.1 4.1"), ("4.2.1", "4.0 4.0 4.1 4.1"), ("4.3.0", "4.0 4.3 4.3 4.1"),
     ],
 )  # fmt: skip
-def test_newest_compatible_source_of_each_name_is_compiled(
-    machine: Machine, version: str, scans: str, parsers: str
-) -> None:
+def test_newest_compatible_source_of_each_name_is_compiled(machine: Machine, version: str, folders: str) -> None:
     machine.spark(version)
     sources = builder.sources_for(find_spark())
     assert len({source.name for source in sources}) == len(sources)
-    assert {source.name: source.parent.name for source in sources if source.parent.parent.name == "compat"} == {
-        "SparkVersion.scala": "3.5" if scans == "3.5" else "4.0",
-        "ScanFiles.scala": "3.5" if scans == "3.5" else "4.0",
-        "StockScan.scala": scans,
-        "ForwardingParser.scala": parsers,
-        "Assignments.scala": "4.1" if parsers >= "4.1" else "3.5",
-    }
+    found = {source.stem: source.parent.name for source in sources if source.parent.parent.name == "compat"}
+    names = ("SparkVersion", "StockScan", "ForwardingParser", "Assignments")
+    expected = dict(zip(names, folders.split(), strict=True))
+    assert found == {**expected, "ScanFiles": expected["SparkVersion"]}
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "5.0.0"])
@@ -251,12 +246,9 @@ def test_pyspark_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_user_without_a_home_directory_gets_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
     monkeypatch.delenv(builder.CACHE_VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", nobody)
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
     assert f"set `{builder.CACHE_VARIABLE}` to a directory" in message()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -84,11 +85,9 @@ def proof(name: str, before: float, after: float, *parents: str) -> QueryProof:
 def advised(*models: str, proofs: Sequence[QueryProof]) -> Advice:
     spec = BucketSpec(8, ("customer_id",), ("customer_id",), "hive2")
     config = {"materialized": "bucketed_table", "clustered_by": ["customer_id"], "buckets": 8, "bucket_hash": "hive2"}
-    changes = [
-        ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", None, spec, config, 3 * 2**30, 0, "", 1.0, 0.0)
-        for name in models
-    ]
-    return Advice(changes=tuple(changes), proof=tuple(proofs))
+    more = (None, spec, config, 3 * 2**30, 0, "", 1.0, 0.0)
+    changes = tuple(ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", *more) for name in models)
+    return Advice(changes=changes, proof=tuple(proofs))
 
 
 def test_models_of_the_query_that_gains_most_are_bucketed(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,12 +118,8 @@ def test_query_without_a_table_among_its_parents_gets_all_proposed_buckets() -> 
 def test_project_is_set_up_if_no_model_gets_buckets(
     shop: Path, monkeypatch: pytest.MonkeyPatch, error: ProjectError | None
 ) -> None:
-    def advise(*_: object, **__: object) -> api.Result[Advice]:
-        if error:
-            raise error
-        return api.Result(Advice(), 0, lambda *_: None)
-
-    monkeypatch.setattr(api, "advise", advise)
+    if error:
+        monkeypatch.setattr(api, "advise", Mock(side_effect=error))
     before = files(shop)["orders.sql"]
     result = run(shop, "--yes")
     assert result.exit_code == 0 and "No model gets buckets" in result.output, result.output
