@@ -21,11 +21,11 @@ HEAVY = {"dbt", "pyspark", "sqlglot", "rich", "jinja2", "yaml", "click", "sqlflu
 
 
 def test_import_is_quick_and_needs_neither_dbt_nor_spark() -> None:
-    code = (
+    print_modules = (
         "import sys, spark_bucketing as s; s.check, s.advise, s.table; print(*{m.split('.')[0] for m in sys.modules})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not HEAVY & set(done.stdout.split())
+    assert not HEAVY & set(run(print_modules).split())
+    assert (Path(spark_bucketing.__file__).parent / "py.typed").is_file()
 
 
 def test_functions_are_not_replaced_by_the_packages_of_their_names() -> None:
@@ -34,12 +34,12 @@ from spark_bucketing.checks.checker import Checker
 import spark_bucketing.advice.advisor as advisor, spark_bucketing.tables.overview as overview
 import spark_bucketing
 print(*(type(getattr(spark_bucketing, name)).__name__ for name in ("check", "advise", "table")))"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["function"] * 3
+    assert run(code).split() == ["function"] * 3
 
 
-def test_package_is_typed() -> None:
-    assert (Path(spark_bucketing.__file__).parent / "py.typed").is_file()
+def run(code: str) -> str:
+    """Return what a new Python process prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("name", spark_bucketing.__all__)
@@ -80,5 +80,4 @@ try:
     spark_bucketing.check(sql="select 1")
 except spark_bucketing.SparkError as error:
     print(error)"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("No Spark session is active.") and issubclass(SparkError, BucketingError)
+    assert run(code).startswith("No Spark session is active.") and issubclass(SparkError, BucketingError)

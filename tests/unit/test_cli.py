@@ -80,10 +80,6 @@ def test_shell_completion_works_as_documented(typed: tuple[str, ...], completed:
     assert [line.removeprefix("plain,") for line in result.output.split()] == completed
 
 
-def test_version_matches_the_package() -> None:
-    assert "0.1.0" in run("--version").output
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

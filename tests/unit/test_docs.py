@@ -12,6 +12,7 @@ import pytest
 from spark_features import SINCE, VERSIONS
 
 from conftest import REPOSITORY
+from spark_bucketing.checks.checked_query import REASON_OF_CODE
 from spark_bucketing.config.schema import KEYS
 
 DOCS = REPOSITORY / "docs"
@@ -27,15 +28,17 @@ def test_generated_page_is_current(page: Path) -> None:
     assert page.read_text() == PAGES[page](), "run make docs"
 
 
-def test_every_config_key_is_documented() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "configuration.md").read_text(), re.MULTILINE)
-    assert set(KEYS) <= set(rows)
-
-
-def test_every_explain_code_is_documented() -> None:
+def test_every_config_key_code_and_setting_is_documented() -> None:
+    pages = {name: (DOCS / "reference" / f"{name}.md").read_text() for name in ("configuration", "settings", "sql")}
+    assert set(KEYS) <= set(re.findall(r"^\| `(\w+)` \|", pages["configuration"], re.MULTILINE))
     codes = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', (SCALA / "FallbackReason.scala").read_text()))
-    table = (DOCS / "reference" / "sql.md").read_text().partition("## States of files")[2]
-    assert set(re.findall(r"^\| `([a-z]+-[a-z-]+)` \|", table, re.MULTILINE)) == codes
+    states = pages["sql"].partition("## States of files")[2]
+    assert set(re.findall(r"^\| `([a-z]+-[a-z-]+)` \|", states, re.MULTILINE)) == codes
+    # Check has a reason for every code of an ordinary scan.
+    assert codes - {"not-needed", "column-not-read"} == REASON_OF_CODE.keys()
+    settings = re.findall(r'conf\("([^"]+)"', (SCALA / "BucketingConf.scala").read_text())
+    documented = pages["settings"] + pages["sql"]
+    assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -45,10 +48,8 @@ def test_links_lead_to_files(name: str) -> None:
 
 
 def test_every_page_starts_with_its_purpose() -> None:
-    pages = sorted(DOCS.rglob("*.md"))
-    missing = [str(page) for page in pages if not re.match(r"# .+\n\n[A-Z][^\n]+", page.read_text())]
-    assert pages
-    assert missing == []
+    texts = {str(page): page.read_text() for page in DOCS.rglob("*.md")}
+    assert texts and [name for name, text in texts.items() if not re.match(r"# .+\n\n[A-Z][^\n]+", text)] == []
 
 
 def test_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
@@ -67,26 +68,16 @@ def version_table() -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if not set(row[0]) <= {"-", " "} or not row[0]}
 
 
-def test_version_table_has_a_column_for_each_version() -> None:
-    assert version_table()[""] == [".".join(map(str, version)) for version in VERSIONS]
-
-
-def test_version_table_lists_exactly_the_unsupported_features() -> None:
-    said = {feature: [cell.split()[0] for cell in cells] for feature, cells in version_table().items() if feature}
-    limited = {feature for feature, cells in said.items() if "no" in cells}
-    assert limited == set(SINCE)
+def test_version_table_lists_exactly_the_unsupported_features_with_their_reasons() -> None:
+    table = version_table()
+    assert table.pop("") == [".".join(map(str, version)) for version in VERSIONS]
+    said = {feature: [cell.split()[0] for cell in cells] for feature, cells in table.items()}
+    assert {feature for feature, cells in said.items() if "no" in cells} == set(SINCE)
     for feature, cells in said.items():
         assert cells == ["yes" if version >= SINCE.get(feature, VERSIONS[0]) else "no" for version in VERSIONS], feature
-
-
-def test_each_unsupported_feature_has_a_reason() -> None:
-    noes = [cell for cells in version_table().values() for cell in cells if cell.startswith("no")]
+    noes = [cell for cells in table.values() for cell in cells if cell.startswith("no")]
     assert noes and all(re.fullmatch(r"no [(]\d[)]", cell) for cell in noes)
-    reasons = set(re.findall(r"^(\d)[.] \S", VERSIONS_PAGE, re.MULTILINE))
-    assert {cell[4] for cell in noes} == reasons
-
-
-def test_readme_links_to_the_version_table() -> None:
+    assert {cell[4] for cell in noes} == set(re.findall(r"^(\d)[.] \S", VERSIONS_PAGE, re.MULTILINE))
     assert "(docs/reference/versions.md)" in (REPOSITORY / "README.md").read_text()
 
 

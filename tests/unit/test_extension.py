@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import stat
 import zipfile
@@ -15,7 +14,6 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spark_bucketing.checks.checked_query import REASON_OF_CODE
 from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.build import find_spark
@@ -250,15 +248,3 @@ def test_user_without_a_home_directory_gets_an_error(machine: Machine, monkeypat
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
     assert f"set `{builder.CACHE_VARIABLE}` to a directory" in message()
-
-
-def test_every_setting_is_documented() -> None:
-    reference = Path(__file__).parents[2] / "docs" / "reference"
-    documented = (reference / "settings.md").read_text() + (reference / "sql.md").read_text()
-    settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
-    assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
-
-
-def test_check_has_a_reason_for_every_ordinary_scan_code() -> None:
-    codes = set(re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text()))
-    assert codes - {"not-needed", "column-not-read"} == REASON_OF_CODE.keys()

@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
+from spark_bucketing.cli import main
 from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
 
 SOURCE = REPOSITORY / "python_plugin" / "src"
@@ -28,6 +30,7 @@ def test_all_version_numbers_agree() -> None:
     changes = (REPOSITORY / "CHANGELOG.md").read_text()
     found = {
         "installed": version("spark-bucketing"),
+        "command": CliRunner().invoke(main, ["--version"]).output.split()[-1],
         "pyproject.toml": re.findall(r'^version = "(.+)"$', project, re.MULTILINE)[0],
         "dbt_project.yml": yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["version"],
         "package_version": re.findall(r"return\('(.+)'\)", macro)[0],
@@ -91,24 +94,23 @@ def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
 
 
+KEY, ORGANIZED = "clustered_by=['k']", "materialized='organized_incremental', num_files=4"
+
+
 @pytest.mark.parametrize(
     ("dispatched", "config", "message"),
     [
-        (True, "buckets=4", None),
-        (True, "bucket=4", "found:    bucket=4"),
-        (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
-        (False, "bucket=4", None),
-        (True, "materialized='organized_table', num_files=4", "Model `m` has an invalid `clustered_by`"),
+        (True, f"materialized='bucketed_table', {KEY}, buckets=4", None),
+        (True, f"materialized='bucketed_table', {KEY}, bucket=4", "found:    bucket=4"),
+        (False, f"materialized='bucketed_table', {KEY}, bucket=4", None),
         (
             True,
-            "materialized='organized_incremental', clustered_by=none, num_files=4, target_file_size=7",
-            "target_file_size and num_files",
+            f"materialized='bucketed_incremental', {KEY}, buckets=4, on_schema_change='append'",
+            "`on_schema_change`",
         ),
-        (
-            True,
-            "materialized='organized_incremental', clustered_by=none, num_files=4, incremental_strategy='merge', unique_key='k'",
-            "`incremental_strategy`",
-        ),
+        (True, f"materialized='organized_table', {KEY}, num_files=4", "Model `m` has an invalid `clustered_by`"),
+        (True, f"{ORGANIZED}, target_file_size=7", "target_file_size and num_files"),
+        (True, f"{ORGANIZED}, incremental_strategy='merge', unique_key='k'", "`incremental_strategy`"),
     ],
 )
 def test_parsing_reports_config_errors_if_the_package_may_name_tables(
@@ -118,8 +120,6 @@ def test_parsing_reports_config_errors_if_the_package_may_name_tables(
     if dispatched:
         order = {"macro_namespace": "dbt", "search_order": ["p", "spark_bucketing", "dbt"]}
         (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": "p", "dispatch": [order]}))
-    config = config if "materialized" in config else f"materialized='bucketed_table', {config}"
-    config = config if "clustered_by" in config else f"clustered_by=['k'], {config}"
     found = parsed(tmp_path, f"{{{{ config(alias='n', {config}) }}}} select 1 as k")
     assert (str(found.exception) if found.exception else "").count(message or " has an invalid ") == bool(message)
     assert message or found.result.nodes["model.p.m"].alias == "n"

@@ -17,6 +17,7 @@ PLUGIN = REPOSITORY / "python_plugin" / "src" / "spark_bucketing"
 # A first line, and the labels in this order. All but the first line may be missing.
 FORM = re.compile(r"[^\n]*[^\n,;:](\n  found:    .*(\n {12}.*)*)?(\n  expected: .*)?(\n  instead:  .*)?")
 LABELED = "Model `m` is wrong.\n  found:    a\n            b\n  expected: c\n  instead:  d"
+SYNTAX = "[PARSE_SYNTAX_ERROR] near 'x' (line 1, pos 5)"
 SERVERS = """Database Error
   org.apache.hive.service.cli.HiveSQLException: Error running query: [PARSE_SYNTAX_ERROR] org.apache.spark.sql.catalyst.parser.ParseException:
 [PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)
@@ -44,10 +45,7 @@ def test_python_and_macros_compose_the_same_message() -> None:
     ("text", "kept"),
     [
         (f"\n{LABELED}\n\nmore", LABELED),
-        (
-            "[PARSE_SYNTAX_ERROR] near 'x' (line 1, pos 5)\n\n== SQL ==\nx",
-            "[PARSE_SYNTAX_ERROR] near 'x' (line 1, pos 5)",
-        ),
+        (f"{SYNTAX}\n\n== SQL ==\nx", SYNTAX),
         ("not found; line 1 pos 14;\n'Project [*]\n+- 'UnresolvedRelation [t]", "not found; line 1 pos 14;"),
         ("Job aborted.\n  File 'x.py', line 1", "Job aborted."),
         ("", ""),

@@ -97,15 +97,12 @@ def test_partitions_with_compatible_specs_are_read_together(
 @pytest.mark.parametrize(
     ("merging", "few", "many", "worth"),
     [
-        (Merging("auto", 2, 4), 2, 64, True),
-        (Merging("auto", 8, 4), 4, 16, True),
-        (Merging("auto", 8, 4), 2, 16, False),
-        (Merging("coalesce", 8, 4), 2, 16, True),
-        (Merging("coalesce", 8, 4), 1, 16, False),
-        (Merging("off", 2, 4), 8, 16, False),
+        (Merging("auto", 2, 4), 2, 64, True), (Merging("auto", 8, 4), 4, 16, True),
+        (Merging("auto", 8, 4), 2, 16, False), (Merging("coalesce", 8, 4), 2, 16, True),
+        (Merging("coalesce", 8, 4), 1, 16, False), (Merging("off", 2, 4), 8, 16, False),
         (Merging("off", 2, 4), 8, 8, True),
     ],
-)
+)  # fmt: skip
 def test_partitions_are_not_read_together_with_too_few_tasks(
     merging: Merging, few: int, many: int, worth: bool
 ) -> None:
@@ -178,15 +175,10 @@ def test_table_without_buckets_has_no_rewrite() -> None:
 @pytest.mark.parametrize(
     ("chosen", "predicate"),
     [
-        ("a", "ds = 'a'"),
-        ("ab", "ds in ('a', 'b')"),
-        ("abc", "ds <= 'c'"),
-        ("cdef", "ds >= 'c'"),
-        ("bcd", "ds >= 'b' and ds <= 'd'"),
-        ("abcf", "(ds <= 'c' or ds = 'f')"),
-        ("abcdef", "true"),
+        ("a", "ds = 'a'"), ("ab", "ds in ('a', 'b')"), ("abc", "ds <= 'c'"), ("cdef", "ds >= 'c'"),
+        ("bcd", "ds >= 'b' and ds <= 'd'"), ("abcf", "(ds <= 'c' or ds = 'f')"), ("abcdef", "true"),
     ],
-)
+)  # fmt: skip
 def test_predicate_selects_the_chosen_partitions(chosen: str, predicate: str) -> None:
     found = table(*(part(f"ds={d}", spec(8)) for d in "abcdef"))
     assert covering(found, [p for p in found.partitions if p.name[-1] in chosen]) == predicate
@@ -294,12 +286,6 @@ def test_table_without_partitions_is_shown() -> None:
     assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted, hash hive"
 
 
-SCAN = (
-    "+- FileScan parquet spark_catalog.db.t[k#1,ds#3] Batched: true, Bucketed: true (8 Hive buckets), DataFilters: [], "
-    "Format: Parquet, Location: {index}, PartitionFilters: {filters}, PushedFilters: [], ReadSchema: struct<k:int>"
-)
-
-
 @pytest.mark.parametrize(
     ("folders", "chosen"),
     [(("a", "c"), "ac"), (("b, c",), "b"), ((), ""), (None, "abcN"), (("a", "elsewhere"), "abcN")],
@@ -320,12 +306,7 @@ ROW = {
 @pytest.mark.parametrize(("status", "is_known"), [("sealed", True), ("unchanged", True), ("seal-stale", False)])
 def test_row_becomes_a_partition_with_the_spec_of_a_valid_seal(status: str, is_known: bool) -> None:
     found = partition_of({**ROW, "status": status})
-    assert (found.values, found.files, found.size, found.files_per_bucket, found.files_read) == (
-        ("a:b", None),
-        3,
-        7,
-        1,
-        0,
-    )
+    numbers = (found.files, found.size, found.files_per_bucket, found.files_read)
+    assert (found.values, *numbers) == (("a:b", None), 3, 7, 1, 0)
     assert found.spec == (BucketSpec(4, ("k",), ("k", "v"), "hive") if is_known else None)
     assert (found.problem, found.location) == ("", "file:/t/ds=a")

@@ -107,13 +107,10 @@ def evolving(specs: dict[str, BucketSpec | None]) -> TableMetadata:
 @pytest.mark.parametrize(
     ("four", "eight", "skew"),
     [
-        ([5] * 4, [5] * 8, 1.0),
-        ([5] * 4, [1] * 8, 1.0),
-        ([5] * 4, [8] + [0] * 7, 8.0),
-        ([8, 0, 0, 0], [5] * 8, 4.0),
+        ([5] * 4, [5] * 8, 1.0), ([5] * 4, [1] * 8, 1.0), ([5] * 4, [8] + [0] * 7, 8.0), ([8, 0, 0, 0], [5] * 8, 4.0),
         ([0] * 4, [5] * 8, 1.0),
     ],
-)
+)  # fmt: skip
 def test_partitions_with_different_bucket_counts_are_measured_separately(
     four: list[int], eight: list[int], skew: float
 ) -> None:
