@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import pytest
 import yaml
+from case_tables import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -66,36 +67,11 @@ def test_names_that_spark_writes_are_parsed(bucket: int, task: int, uuid: object
     assert bucket_of(f"{bucket:05d}_0_{name}", "hive") == bucket
 
 
-def stored(files: str = "", rows: int = 1, partitioned: bool = False) -> BucketedFiles:
+def stored(files: str, partitioned: bool = False) -> BucketedFiles:
     """Return a table with four buckets and these files, such as `00000_0:8`, whose number of rows may be omitted."""
     of = (file.partition(":")[::2] for file in files.split())
-    found = tuple(DataFile(f"file:///wh/t/{path}", int(number or rows)) for path, number in of)
+    found = tuple(DataFile(f"file:///wh/t/{path}", int(number or 1)) for path, number in of)
     return BucketedFiles(TableMetadata("t", SPEC, (Column("d", "int"),) if partitioned else ()), SPEC, found)
-
-
-NUMBERS = {
-    "no files": (stored(), 1, 0, None),
-    "no rows": (stored("00001_0:0"), 1, 0, None),
-    "even": (stored("00000_0 00001_0 00002_0 00003_0", 5), 1, 20, 1.0),
-    "the skew includes empty buckets": (stored("00000_0:8"), 1, 8, 4.0),
-    "the rows of a bucket's files add up": (stored("00000_0:3 00000_0_copy_1:3 00001_0:2"), 1, 8, 3.0),
-    "the rows of all partitions add up": (stored("d=1/00000_0 d=2/00001_0", 4, True), 2, 8, 2.0),
-    "name without a bucket id": (stored("data.parquet:8"), 1, 8, None),
-    "bucket out of range": (stored("00000_0 00004_0", 4), 1, 8, None),
-}
-
-
-@pytest.mark.parametrize(("layout", "partitions", "rows", "skew"), NUMBERS.values(), ids=NUMBERS)
-def test_table_has_the_expected_numbers_of_partitions_and_rows_and_skew(
-    layout: BucketedFiles, partitions: int, rows: int, skew: float | None
-) -> None:
-    assert (layout.partitions, layout.rows, layout.skew) == (partitions, rows, skew)
-
-
-def mixed(four: list[int], eight: list[int]) -> BucketedFiles:
-    """Return the files of a table with a partition of four buckets, as in the table's spec, and one of eight."""
-    files = [f"d={d}/{bucket:05}_0:{rows}" for d, of in ((1, four), (2, eight)) for bucket, rows in enumerate(of)]
-    return replace(stored(" ".join(files), partitioned=True), table=evolving({"d=1": None, "d=2": EIGHT}))
 
 
 def evolving(specs: dict[str, BucketSpec | None]) -> TableMetadata:
@@ -104,50 +80,19 @@ def evolving(specs: dict[str, BucketSpec | None]) -> TableMetadata:
     return TableMetadata("db.t", SPEC, (Column("d", "int"),), tuple(parts))
 
 
-@pytest.mark.parametrize(
-    ("four", "eight", "skew"),
-    [
-        ([5] * 4, [5] * 8, 1.0), ([5] * 4, [1] * 8, 1.0), ([5] * 4, [8] + [0] * 7, 8.0), ([8, 0, 0, 0], [5] * 8, 4.0),
-        ([0] * 4, [5] * 8, 1.0),
-    ],
-)  # fmt: skip
-def test_partitions_with_different_bucket_counts_are_measured_separately(
-    four: list[int], eight: list[int], skew: float
+@cases("tables/files", files="", four=(), eight=(), partitions=..., rows=..., skew=..., findings=())
+def test_files_have_the_expected_numbers_skew_and_findings(
+    files: str, four: list[int], eight: list[int], partitions: Any, rows: Any, skew: Any, findings: list[str]
 ) -> None:
-    layout = mixed(four, eight)
-    assert (layout.skew, layout.state) == (skew, "ok")
-
-
-def test_skew_is_unknown_if_the_buckets_of_a_partition_are_unknown() -> None:
-    layout = mixed([5] * 4, [5] * 9)
-    assert layout.skew is None
-    assert layout.findings[0].startswith("1 file with a bucket id above 7, such as 00008_0")
-
-
-FINDINGS = {
-    "no files": (stored(), ()),
-    "one file per bucket": (stored("00000_0 00003_0"), ()),
-    "one file per bucket in each partition": (stored("d=1/00000_0 d=2/00000_0", partitioned=True), ()),
-    "name without a bucket id": (stored("00000_0 data.parquet"), ("1 file without a bucket id in the name, such as data.parquet",)),
-    "bucket out of range": (stored("00004_0 00005_0"), ("2 files with a bucket id above 3, such as 00004_0",)),
-    "several files": (stored("00002_0 00002_1 00002_2:0"), ("1 bucket with more than one file, such as bucket 2 with 3",)),
-    "folders that are not partitions": (stored("a=1/00000_0 b=1/00000_0"), ("1 bucket with more than one file",)),
-    "several files in a partition": (
-        stored("d=1/h=2/00000_0 d=1/h=2/00000_1 d=1/h=3/00000_0", partitioned=True),
-        ("1 bucket with more than one file, such as bucket 0 of d=1/h=2 with 2",),
-    ),
-    "all kinds of problems": (
-        stored("data.parquet 00004_0 00001_0 00001_1"),
-        ("1 file without", "1 file with a bucket id above 3", "1 bucket with more than one file"),
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("layout", "findings"), FINDINGS.values(), ids=FINDINGS)
-def test_finding_states_the_problem_and_the_fix(layout: BucketedFiles, findings: tuple[str, ...]) -> None:
-    assert layout.state == ("wrong" if findings else "ok")
-    for found, said in zip(layout.findings, findings, strict=True):
-        assert found.startswith(said) and "dbt run --full-refresh" in found
+    of = [f"d={d}/{bucket:05}_0:{n}" for d, numbers in ((1, four), (2, eight)) for bucket, n in enumerate(numbers)]
+    found = stored(files or " ".join(of), partitioned="d=" in files or bool(eight))
+    if eight:
+        found = replace(found, table=evolving({"d=1": None, "d=2": EIGHT}))
+    for expected, number in ((partitions, found.partitions), (rows, found.rows), (skew, found.skew)):
+        assert expected in (..., number)
+    assert found.state == ("wrong" if findings else "ok")
+    for finding, said in zip(found.findings, findings, strict=True):
+        assert finding.startswith(said) and ("dbt run --full-refresh" in finding or eight)
 
 
 @pytest.mark.parametrize("files", ["d=2/00001_0 d=2/00001_1", "d=2/data.parquet", "d=2/00004_0"])
@@ -175,42 +120,28 @@ def table(*parts: Partition) -> Overview:
     return Overview(TableMetadata("db.t", SPEC, columns, parts), FILES, MERGING)
 
 
-def states(*found: str, sealed: tuple[Partition, ...] = ()) -> Verification:
-    """Return the verification of a table whose partitions a, b and so on have these states."""
-    return Verification(table(*map(part, "abc", found)), bool(sealed), sealed=sealed)
-
-
 def organized(*found: str, overlaps: bool = False) -> Verification:
     files = tuple(FileStats(f"part-{n}", 1, 1, state, overlaps=overlaps) for n, state in enumerate(found))
     return Verification(Overview(TableMetadata("db.o", None, ()), statistics=files), statistics=files)
 
 
-REFUSED = part("b", f"{Status.REFUSED} a row of bucket 1 in a file of bucket 0")
-MISSING = "files-missing 1 of the 4 sealed files is missing"
-STRAY = replace(FILES, files=(DataFile("/t/ds=a/data.parquet", 1, 1),))
-CASES = {
-    "sealed": (states("sealed", "empty"), ()),
-    "not sealed": (states("sealed", "not-sealed"), ("1 partition without a valid seal, such as ds=b [not-sealed]: ", "spark-bucketing table seal db.t")),
-    "no partitions": (Verification(table(Partition("", (), "/t", "not-sealed"))), ("no valid seal [not-sealed]: queries use an ordinary scan",)),
-    "several": (states("seal-stale a file is gone", "not-sealed"), ("2 partitions without a valid seal, such as ds=a [seal-stale] a file is gone: ",)),
-    "missing files": (states("sealed", MISSING), ("1 partition with missing files, such as ds=b [files-missing] 1 of the 4 sealed files is missing: restore them",)),
-    "a refused partition is reported once": (
-        Verification(table(part("b", "not-sealed")), True, sealed=(REFUSED,)),
-        ("ds=b has a row of bucket 1 in a file of bucket 0: rewrite it",),
-    ),
-    "a file name": (Verification(replace(table(part("a", "sealed")), files=STRAY)), ("without a bucket id in the name",)),
-    "statistics": (organized("covered"), ()),
-    "not covered": (organized("covered", "not-covered"), ("1 file not in the file statistics, such as part-1: ", "table stats db.o --repair")),
-    "wrong": (organized("wrong", "wrong"), ("2 files whose statistics differ from the rows",)),
-    "overlapping": (organized("covered", overlaps=True), ("overlaps the range of another file", "--full-refresh")),
-}  # fmt: skip
+@cases("tables/verify", partitions=(), refused="", files=(), overlaps=False, said=())
+def test_finding_states_the_problem_and_the_command_to_run(
+    partitions: list[str], refused: str, files: list[str], overlaps: bool, said: list[str]
+) -> None:
+    sealed = (part("b", refused),) if refused else ()
+    verified = Verification(table(*map(part, "abc", partitions)), bool(sealed), sealed=sealed)
+    found = verified if partitions else organized(*files, overlaps=overlaps)
+    assert (found.state, len(found.findings)) == ("wrong" if said else "ok", bool(said))
+    assert all(text in found.findings[0] for text in said)
 
 
-@pytest.mark.parametrize(("found", "parts"), CASES.values(), ids=CASES)
-def test_finding_states_the_problem_and_the_command_to_run(found: Verification, parts: tuple[str, ...]) -> None:
-    assert (found.state, len(found.findings)) == ("wrong" if parts else "ok", bool(parts))
-    for text in parts:
-        assert text in found.findings[0]
+def test_names_and_seals_of_unpartitioned_tables_are_checked_too() -> None:
+    stray = replace(FILES, files=(DataFile("/t/ds=a/data.parquet", 1, 1),))
+    (finding,) = Verification(replace(table(part("a", "sealed")), files=stray)).findings
+    assert "without a bucket id in the name" in finding
+    (finding,) = Verification(table(Partition("", (), "/t", "not-sealed"))).findings
+    assert "no valid seal [not-sealed]: queries use an ordinary scan" in finding
 
 
 def test_stock_spark_reads_the_spark_layout_without_seals() -> None:
@@ -236,48 +167,10 @@ def sealed_as(ds: str, bucket_hash: BucketHash | None) -> Partition:
     return replace(part(ds, "sealed"), spec=replace(SPEC, bucket_hash=bucket_hash))
 
 
-REFUSED_BY_TRINO = "so Trino cannot read the table"
-INVALID = f"{REFUSED_BY_TRINO}. Spark and Trino support only '1' or '2': seal the table"
-SET = "set the table property (ALTER TABLE db.t SET TBLPROPERTIES ('bucketing_version' = '{}'))"
-SEAL = "has bucketing_version '{}', and its partitions are sealed with version {}: seal the table (spark-bucketing"
-REWRITE = "1 partition in buckets of version {}, such as ds={}, but other partitions have version {}: {}rewrite these"
-AGAIN = "1 partition sealed with version {}, such as ds={}, whose rows also match version {}: seal the table"
-FIRST = "first set the table property, and then "
-UNSEALED = "1 partition without a valid seal"
 Hashes = dict[str, BucketHash | None]
 
 
-@pytest.mark.parametrize(
-    ("stated", "sealed", "read", "said"),
-    [
-        ("1", {"a": "hive"}, {}, []),
-        (None, {"a": "hive"}, {}, []),
-        ("2", {"a": "hive2", "b": "hive2"}, {}, []),
-        ("1", {"a": "hive2"}, {}, [SET.format(2)]),
-        (None, {"a": "hive2"}, {}, ["has bucketing_version '1', but its rows are in buckets of version 2"]),
-        ("2", {"a": "hive"}, {}, [SET.format(1)]),
-        (" 2 ", {"a": "hive2"}, {}, [SET.format(2)]),
-        ("3", {}, {}, [f"'3', {INVALID}"]),
-        ("02", {}, {}, [f"'02', {INVALID}"]),
-        ("3", {"a": "hive2"}, {}, [f"'3', {REFUSED_BY_TRINO}. Its rows are in buckets of version 2: set the table property"]),
-        ("3", {"a": "hive", "b": "hive2"}, {}, [f"'3', {REFUSED_BY_TRINO}, and its partitions are sealed"]),
-        # Rows that match both versions may get the other version with the next seal.
-        ("1", {"a": "hive", "b": "hive2"}, {}, [SEAL.format(1, "1 and 2")]),
-        ("1", {"a": "hive", "b": "hive2", "c": "hive2"}, {}, [SEAL.format(1, "1 and 2")]),
-        ("2", {"a": "hive", "b": None}, {}, [UNSEALED, SEAL.format(2, "1")]),
-        ("1", {"a": "hive", "b": None}, {}, [UNSEALED]),
-        # With the rows that were read
-        ("1", {"a": None}, {"a": "hive2"}, [UNSEALED, SET.format(2)]),
-        ("1", {"a": "hive", "b": "hive2"}, {"a": "hive", "b": "hive2"}, [REWRITE.format(2, "b", 1, "")]),
-        ("2", {"a": "hive", "b": "hive2"}, {"a": "hive", "b": "hive2"}, [REWRITE.format(1, "a", 2, "")]),
-        ("1", {"a": "hive", "b": "hive2", "c": "hive2"}, {"a": "hive", "b": "hive2", "c": "hive2"}, [SET.format(2), REWRITE.format(1, "a", 2, FIRST)]),
-        # Only partitions that match a predicate were read.
-        ("2", {"a": "hive", "b": "hive", "c": "hive2"}, {"c": "hive2"}, [SEAL.format(2, "1 and 2")]),
-        ("2", {"a": "hive", "b": "hive"}, {"a": "hive2"}, [SEAL.format(2, "1 and 2")]),
-        ("2", {"a": "hive", "b": "hive2"}, {"a": "hive2", "b": "hive2"}, [AGAIN.format(1, "a", 2)]),
-        ("2", {"a": "hive", "b": None}, {"a": "hive2", "b": "hive2"}, ["1 partition", AGAIN.format(1, "a", 2)]),
-    ],
-)  # fmt: skip
+@cases("tables/versions", stated=None, sealed={}, read={}, said=[])
 def test_version_of_the_rows_is_compared_with_the_stated_version(
     stated: str | None, sealed: Hashes, read: Hashes, said: list[str]
 ) -> None:
