@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from case_tables import cases
 from plan_trees import (
     SETTINGS,
     broadcast,
@@ -277,41 +278,16 @@ def test_slugs_are_unique_and_every_slug_has_cases() -> None:
 HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
 SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
 LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
-CAPPED = {"spark.sql.files.maxRecordsPerFile": "10"}
-WITHOUT = [("extension-not-loaded", "warning")]
-WRONG = [("incorrect-results-bug", "error")]
-DISABLING = [("incompatible-setting", "warning")]
 
 
-@pytest.mark.parametrize(
-    ("settings", "version", "specs", "expected"),
-    [
-        (LOADED, "4.3.0", HIVE, []),
-        ({}, "4.3.0", SPARK, []),
-        ({}, "4.3.0", HIVE, WITHOUT),
-        (LOADED | {"spark.bucketing.enabled": "false"}, "4.3.0", HIVE, WITHOUT),
-        (LOADED, "4.1.3", SPARK, WRONG),
-        (LOADED, "4.1.4", SPARK, []),
-        (LOADED, "4.2.0", SPARK, WRONG),
-        (LOADED, "4.2.1", SPARK, []),
-        (LOADED, "4.2.0", {}, []),
-        (LOADED, "3.4.4", SPARK, [("unsupported-spark-version", "error")]),
-        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, DISABLING),
-        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", {}, []),
-        (LOADED | CAPPED, "4.3.0", HIVE, []),
-        (LOADED | CAPPED | {"spark.bucketing.write.distribute": "false"}, "4.3.0", HIVE, DISABLING),
-        (CAPPED, "4.3.0", SPARK, DISABLING),
-        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", HIVE, DISABLING),
-        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
-    ],
-)
+@cases("project/findings", loaded=True, settings={}, version="4.3.0", layout=None, findings=[])
 def test_project_has_the_expected_findings(
-    settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
+    loaded: bool, settings: dict[str, str], version: str, layout: str | None, findings: list[str]
 ) -> None:
-    assert [
-        (finding.reason, finding.level)
-        for finding in project_findings(ProjectFacts(Settings(SETTINGS | settings), version, specs))
-    ] == expected
+    found = Settings(SETTINGS | (LOADED if loaded else {}) | settings)
+    specs = {None: {}, "hive": HIVE, "spark": SPARK}[layout]
+    facts = ProjectFacts(found, version, specs)
+    assert [f"{one.reason} {one.level}" for one in project_findings(facts)] == findings
 
 
 def test_sources_without_columns_are_one_finding() -> None:

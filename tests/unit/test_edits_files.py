@@ -7,6 +7,7 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
+from case_tables import cases
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -108,28 +109,7 @@ def test_other_lines_do_not_change(wanted: dict[str, object], old: str, new: str
     assert edited(text, wanted) == "\ufeff" + expected.replace("\n", end)
 
 
-@pytest.mark.parametrize(
-    ("before", "wanted", "after"),
-    [
-        ("config: {a: 1, b: 'x'}\n", {"a": 2, "c": "d,e"}, "config: {c: 'd,e', a: 2, b: 'x'}\n"),
-        ("config: {}\n", {"a": 1}, "config:\n  a: 1\n"),
-        ("config: {a: 1, b: 2, c: 3}\n", {"c": None, "b": None}, "config: {a: 1}\n"),
-        ("config:\n  a: 1", {"b": 2}, "config:\n  b: 2\n  a: 1"),
-        ("config:\n  a:\n  b: 2\n", {"a": 1}, "config:\n  a: 1\n  b: 2\n"),
-        ("config:\n  a: ~\n", {"a": "yes"}, "config:\n  a: 'yes'\n"),
-        ('config:\n  a: "x"\n', {"a": "y"}, 'config:\n  a: "y"\n'),
-        ("config:\n  a: 'x'\n", {"a": "it's"}, "config:\n  a: 'it''s'\n"),
-        ("config:\n  a: x\n", {"a": "1"}, "config:\n  a: '1'\n"),
-        ("config:\n  a: x\n", {"a": "b\nc"}, 'config:\n  a: "b\\nc"\n'),
-        ("config:\n  a: 1\n", {"a": True}, "config:\n  a: true\n"),
-        ("config:\n  a: 1\n  b: 2\n", {"b": None, "c": 3}, "config:\n  c: 3\n  a: 1\n"),
-        ("config:\n  a: 1\n  b: 2  # why\n", {"b": None}, "config:\n  a: 1\n"),
-        ("config:\n  a:   # why\n    - x\n", {"b": 2}, "config:\n  b: 2\n  a:   # why\n    - x\n"),
-        ("config:\n  b: 1\n  a: [x, y]  # keys\n", {"a": ["z"]}, "config:\n  b: 1\n  a: [z]     # keys\n"),
-        ("config:\n  a: |\n    text\n  b: 1\n", {"a": ["b"]}, "config:\n  a: [b]\n  b: 1\n"),
-        ("config:\n  meta:\n    x: |\n      text\n  a: 1\n", {"a": 2}, "config:\n  meta:\n    x: |\n      text\n  a: 2\n"),
-    ],
-)  # fmt: skip
+@cases("edits/yaml", before=..., wanted=..., after=...)
 def test_styles_of_yaml_are_kept(before: str, wanted: dict[str, object], after: str) -> None:
     assert edited(config(before), wanted) == config(after)
 

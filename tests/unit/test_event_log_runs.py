@@ -8,11 +8,12 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from case_tables import cases
 from click.testing import CliRunner
 from log_events import CREATE, END, INSERT, application, comment, statement, without_end, write_log
 from report_pages import written
@@ -79,28 +80,15 @@ def test_tables_of_one_model_do_not_share_runs(tmp_path: Path) -> None:
     assert node.differences["seconds"].after == (0.5,)
 
 
-BUCKETS = ", 4 buckets, bucket columns: [id]"
-
-
-@pytest.mark.parametrize(
-    ("node", "written", "own"),
-    [
-        (REVENUE, [("s.revenue", INSERT, ""), ("s.log", CREATE, "")], "s.revenue"),
-        (REVENUE, [("s.log", CREATE, ""), ("s.revenue", INSERT, "")], "s.revenue"),
-        ("model.shop.Sales.v2", [("s.sales_v2", INSERT, ""), ("s.sales", CREATE, "")], "s.sales_v2"),
-        # A model with an alias, and hooks
-        (REVENUE, [("s.alias", CREATE, ""), ("s.log", INSERT, "")], "s.alias"),
-        (REVENUE, [("s.log", INSERT, ""), ("s.alias", INSERT, BUCKETS)], "s.alias"),
-        (REVENUE, [("s.alias", CREATE, ""), ("s.log", CREATE, "")], None),
-        # A view with a hook
-        (REVENUE, [("s.log", INSERT, "")], None),
-        ("operation.shop.end-0", [("s.end-0", CREATE, "")], None),
-    ],
-)
+@cases("event_logs/owners", node=..., written=..., own=None)
 def test_a_model_owns_the_table_that_it_builds(
-    tmp_path: Path, node: str, written: list[tuple[str, str, str]], own: str | None
+    tmp_path: Path, node: str, written: list[list[str]], own: str | None
 ) -> None:
-    events = [statement(number, comment(node), *one) for number, one in enumerate(written)]
+    commands, buckets = {"insert": INSERT, "create": CREATE}, ", 4 buckets, bucket columns: [id]"
+    events = [
+        statement(number, comment(node), table, commands[command], buckets if bucketed else "")
+        for number, (table, command, *bucketed) in enumerate(written)
+    ]
     assert read_measured([write_log(tmp_path / "app", events)]).writers == ({own: node} if own else {})
 
 
@@ -267,27 +255,12 @@ CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.gz"
 SHOP = ("customers", "orders", "revenue")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "verdict"),
-    [
-        ((10, 11, 12, 13), (5, 6, 7, 8), "gained"),
-        ((5, 6, 7, 8), (10, 11, 12, 13), "lost"),
-        ((5, 9, 7, 12), (6, 8, 10, 7), "no difference"),
-        ((10, 11, 12), (5, 6, 7), "too few runs"),
-        ((1, 1, 1, 1), (1, 1, 1, 1), "no difference"),
-        # The runs must not overlap.
-        ((10, 11, 12, 13), (5, 6, 7, 10), "no difference"),
-        ((10, 11, 12, 13), (5, 6, 7, 9.9), "gained"),
-        # Of at least ten runs, the lowest and the highest tenth do not count.
-        (range(20, 30), (*range(10, 19), 99), "gained"),
-        ((*range(10, 19), 99), range(20, 30), "lost"),
-        (range(20, 30), (*range(11, 19), 50, 99), "no difference"),
-    ],
-)
-def test_verdict_requires_a_difference_beyond_noise(
-    before: Sequence[float], after: Sequence[float], verdict: str
+@cases("event_logs/verdicts", before=..., after=..., least=0, verdict=...)
+def test_verdict_requires_a_noticeable_difference_beyond_noise(
+    before: Any, after: Any, least: float | None, verdict: str | None
 ) -> None:
-    assert Difference(tuple(before), tuple(after)).verdict == verdict
+    runs = (of if isinstance(of, list) else [of + number / 1e6 for number in range(8)] for of in (before, after))
+    assert Difference(*map(tuple, runs), least).verdict == verdict
 
 
 def _measured(table_ms: int, reader_ms: int, bucketed: bool = False) -> Measured:
@@ -422,30 +395,6 @@ def test_long_names_and_verdicts_stay_on_one_line(monkeypatch: pytest.MonkeyPatc
     page = written(write_html, compare(before, after))
     place = re.search(rf'<text x="(\d+)" y="\d+" text-anchor="end">{name}<', page)
     assert place and int(place[1]) >= 7 * len(name)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "least", "verdict"),
-    [
-        (100.0, 94.0, 0.1, "gained"),
-        (100.0, 106.0, 0.1, "lost"),
-        # At most 5% of the median
-        (100.0, 95.5, 0.1, "no difference"),
-        (100.0, 104.5, 0.1, "no difference"),
-        # At most as large as the least difference that the report can show
-        (0.3, 0.2, 0.1, "no difference"),
-        (0.3, 0.1, 0.1, "gained"),
-        (0.0, 0.05, 0.1, "no difference"),
-        (0.0, 900.0, 1024, "no difference"),
-        (0.0, 1100.0, 1024, "lost"),
-        (1.0, 9.0, None, None),
-    ],
-)
-def test_verdict_requires_a_noticeable_difference(
-    before: float, after: float, least: float | None, verdict: str | None
-) -> None:
-    first, second = (tuple(value + number / 1e6 for number in range(8)) for value in (before, after))
-    assert Difference(first, second, least).verdict == verdict
 
 
 def test_time_of_writing_stages_has_no_verdict() -> None:

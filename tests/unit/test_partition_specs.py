@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from case_tables import cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,31 +68,14 @@ def test_numeric_partitions_sort_as_numbers_with_null_first() -> None:
     assert [p.name for p in found.partitions] == ["n=NULL/s=z", "n=9/s=10", "n=9/s=b", "n=10/s=a"]
 
 
-@pytest.mark.parametrize(
-    ("specs", "buckets", "why"),
-    [
-        ((spec(8), spec(8)), 8, ""),
-        ((spec(8), spec(16)), 8, ""),
-        ((spec(8), spec(12)), 4, ""),
-        ((spec(8), ""), 8, ""),
-        # No partition has the table's own 8 buckets.
-        ((spec(7), ""), 7, ""),
-        (("", ""), 8, ""),
-        ((spec(7), spec(8)), None, "its bucket specs differ: 7 buckets in ds=a, 8 buckets in ds=b"),
-        ((spec(8), spec(8, "v")), None, "its bucket specs differ: by k in ds=a, by v in ds=b"),
-        ((spec(8), None), None, "partition ds=b is not-sealed"),
-        ((None, None, None), None, "partitions ds=a and 2 more are not-sealed"),
-        ((None, spec(8), "2 files"), None, "partition ds=a is not-sealed"),
-        ((spec(8), "2 files"), None, "partition ds=b is seal-stale"),
-    ],
-)
-def test_partitions_with_compatible_specs_are_read_together(
-    specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str
-) -> None:
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abc", specs, strict=False)))
+@cases("tables/compatible", specs=..., buckets=None, why="")
+def test_partitions_with_compatible_specs_are_read_together(specs: list[str], buckets: int | None, why: str) -> None:
+    of: list[BucketSpec | str | None] = [
+        spec(int(one[:-2]), one[-1]) if one[-2] == " " else {"none": None, "empty": ""}.get(one, one) for one in specs
+    ]
+    found = table(*(part(f"ds={d}", s) for d, s in zip("abc", of, strict=False)))
     read = compatible_read(found, found.partitions, MERGING)
-    assert (read.spec.num_buckets if read.spec else None) == buckets
-    assert read.why == why
+    assert ((read.spec.num_buckets if read.spec else None), read.why) == (buckets, why)
 
 
 @pytest.mark.parametrize(
