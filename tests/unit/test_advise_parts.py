@@ -11,7 +11,6 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from report_pages import Page, written
 from sample_pages import ADVICE, SPEC
@@ -34,7 +33,6 @@ from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, joine
 from spark_bucketing.advice.workload import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.checks.checked_query import Settings
 from spark_bucketing.checks.project import CheckRequest
-from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.document import PlanCounts, TableFacts
@@ -360,12 +358,6 @@ def test_table_without_candidates_is_explained() -> None:
     assert [(one.table, "uses columns of this table as keys" in one.reason) for one in explanation.left_out] == [
         ("view", True)
     ]
-
-
-def test_file_size_must_be_positive() -> None:
-    result = CliRunner().invoke(main, ["advise", "--offline", "--target-file-size", "0"])
-    assert result.exit_code == 2
-    assert "'0' is too small" in result.output
 
 
 Weights = dict[str, list[int]]

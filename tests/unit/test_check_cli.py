@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from case_tables import cases
 from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
 from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE, joined
@@ -118,31 +119,7 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     assert any(line.split()[0] == rule.slug for line in listed.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("reason", "said"),
-    [
-        ("bucket-count", "run `spark-bucketing explain bucket-count-mismatch`"),
-        ("hash-missmatch", "run `spark-bucketing explain hash-mismatch`"),
-        ("nothing", "run `spark-bucketing explain` to list all reasons"),
-    ],
-)
-def test_explain_suggests_a_reason_for_an_unknown_one(reason: str, said: str) -> None:
-    wrong = CliRunner().invoke(main, ["explain", reason])
-    assert wrong.exit_code == 2 and f"instead:  {said}" in wrong.output and "Traceback" not in wrong.output
-
-
-# Directly after --select, the path of an existing file is the option's value. After another value, it is a file to check.
-@pytest.mark.parametrize(
-    ("arguments", "select", "exclude", "files"),
-    [
-        ("--select +a tag:b -s 'c d' --exclude e --offline q.sql --select=f", "+a tag:b c d f", "e", "q.sql"),
-        ("--select models/foo.sql", "models/foo.sql", "", ""),
-        ("--select path:models/foo.sql tag:a", "path:models/foo.sql tag:a", "", ""),
-        ("--select a path:b.sql models/foo.sql", "a path:b.sql", "", "models/foo.sql"),
-        ("--select=models/foo.sql b", "models/foo.sql b", "", ""),
-        ("-s a -- models/foo.sql", "a", "", "models/foo.sql"),
-    ],
-)
+@cases("commands/selections", arguments=..., select="", exclude="", files="")
 def test_select_and_exclude_accept_several_words_like_dbt(
     arguments: str, select: str, exclude: str, files: str, asked: Asked, tmp_path: Path
 ) -> None:

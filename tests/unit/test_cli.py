@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from case_tables import cases
 from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
 
@@ -57,50 +59,25 @@ def test_every_command_and_option_has_help(path: tuple[str, ...], command: click
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        (("ta",), ["table"]),
-        (("table", "s"), ["seal", "show", "stats"]),
-        (("check", "--select", "a", "b", "--form"), ["--format"]),
-        (("check", "--format", "j"), ["json"]),
-        (("check", "--select", ""), []),
+        ("ta", ["table"]), ("table s", ["seal", "show", "stats"]), ("check --select a b --form", ["--format"]),
+        ("check --format j", ["json"]), ("check --select ", []),
     ],
-)
-def test_shell_completion_works_as_documented(typed: tuple[str, ...], completed: list[str]) -> None:
+)  # fmt: skip
+def test_shell_completion_works_as_documented(typed: str, completed: list[str]) -> None:
     variable = "_SPARK_BUCKETING_COMPLETE"
-    assert (
-        f'eval "$({variable}=bash_source spark-bucketing)"'
-        in (REPOSITORY / "docs" / "reference" / "commands.md").read_text()
-    )
-    asked = {
-        variable: "bash_complete",
-        "COMP_WORDS": " ".join(("spark-bucketing", *typed)),
-        "COMP_CWORD": str(len(typed)),
-    }
-    result = CliRunner().invoke(main, prog_name="spark-bucketing", env=asked)
+    documented = f'eval "$({variable}=bash_source spark-bucketing)"'
+    assert documented in (REPOSITORY / "docs" / "reference" / "commands.md").read_text()
+    words = {"COMP_WORDS": f"spark-bucketing {typed}", "COMP_CWORD": str(len(typed.split(" ")))}
+    result = CliRunner().invoke(main, prog_name="spark-bucketing", env={variable: "bash_complete", **words})
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert [line.removeprefix("plain,") for line in result.output.split()] == completed
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["table", "show", "--target", "nowhere"], "does not have a target named 'nowhere'"),
-        (["table", "show", "--project-dir", "empty"], "No dbt_project.yml found"),
-        (["table", "show", "--profiles-dir", "empty"], "Could not find profile named 'p'"),
-        (["table", "show", "--project-dir", "missing"], "'missing' does not exist"),
-        (["table", "show", "--nonsense"], "No such option"),
-        (["check", "--target", "nowhere"], "does not have a target named 'nowhere'"),
-        (["check", "--vars", "{a: "], "dbt cannot read the target"),
-        (["check", "--baseline", "dbt_project.yml"], "is not a baseline"),
-        (["check", "--baseline", "missing.json"], "does not exist"),
-        (["check", "--project-dir", "empty"], "dbt_project.yml"),
-        (["check", "--fail-on", "sometimes"], "sometimes"),
-        (["check", "missing.sql"], "missing.sql"),
-    ],
-)
-def test_usage_error_is_a_message_with_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
+@cases("commands/errors", command=..., said=...)
+def test_usage_error_is_a_message_with_exit_code_2(folder: Path, command: str, said: str) -> None:
     (folder / "empty").mkdir()
-    result = run(*arguments)
-    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
+    result = run(*shlex.split(command))
+    assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
 def test_profile_may_use_environment_variables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

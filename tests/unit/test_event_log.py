@@ -12,7 +12,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from log_events import CREATE, END, comment, statement
 from plan_trees import broadcast, exchange, grouping, join, op, plan, scan, sort, union
@@ -23,7 +22,6 @@ from spark_bucketing.advice.advice import Advice, ProposedSpec
 from spark_bucketing.advice.report import write_html, write_json, write_text
 from spark_bucketing.advice.workload import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
-from spark_bucketing.cli import main
 from spark_bucketing.cli.check import with_measured_costs
 from spark_bucketing.cli.options import event_log
 from spark_bucketing.errors import EventLogError
@@ -239,12 +237,6 @@ def test_uris_of_other_file_systems_are_read_with_spark(monkeypatch: pytest.Monk
     assert event_log(uri) == uri
     monkeypatch.setattr(log_files, "_hadoop_files", lambda path: [LogFile(f"{path}/app", 0, BytesIO)])
     assert [[file.path for file in log] for log in log_files.find_logs([uri])] == [[f"{uri}/app"]]
-
-
-def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
-    for command in ("advise", "check"):
-        done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
-        assert done.exit_code == 2 and "The event log `none` does not exist." in done.output
 
 
 def _rolling(folder: Path) -> list[Path]:

@@ -142,12 +142,15 @@ def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:
     assert "spark.driver.extraClassPath=/jars/e.jar" in result.output and "spark-defaults.conf" in result.output
 
 
+ORDERS = ("--model", "orders", "--clustered-by", "customer_id")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--model", "orders"), "--model and --clustered-by must be used together"),
+        (ORDERS[:2], "--model and --clustered-by must be used together"),
         (("--buckets", "8"), "require --model"),
-        (("--model", "orders", "--clustered-by", "customer_id", "--setup-only"), "--setup-only excludes it"),
+        ((*ORDERS, "--setup-only"), "--setup-only excludes it"),
         (("--model", "order", "--clustered-by", "a"), "The project has no model `order`."),
         (("--target", "none"), "does not have a target named 'none'"),
     ],
@@ -161,11 +164,10 @@ def test_invalid_request_changes_nothing(shop: Path, arguments: tuple[str, ...],
 
 def test_missing_table_requires_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_size", lambda *_: None)
-    asked = ("--model", "orders", "--clustered-by", "customer_id")
-    assert "The size of model `orders` is unknown." in run(shop, *asked).output
-    assert "smaller than 256 MiB" in run(shop, *asked, "--size", "1MiB").output
-    assert "buckets=7" in run(shop, *asked, "--buckets", "7").output
-    assert "buckets=200" in run(shop, *asked, "--size", "50GiB", "--buckets", "200").output
+    assert "The size of model `orders` is unknown." in run(shop, *ORDERS).output
+    assert "smaller than 256 MiB" in run(shop, *ORDERS, "--size", "1MiB").output
+    assert "buckets=7" in run(shop, *ORDERS, "--buckets", "7").output
+    assert "buckets=200" in run(shop, *ORDERS, "--size", "50GiB", "--buckets", "200").output
 
 
 @pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: ../spark-bucketing/", "package: us/spark_bucketing"])
@@ -199,15 +201,6 @@ def test_file_without_packages_is_an_error_that_names_it(text: str) -> None:
         add_package(text, {"local": "x"})
 
 
-def test_existing_jars_and_extensions_are_kept() -> None:
-    parameters = "      server_side_parameters:\n        spark.jars: a.jar\n        spark.sql.extensions: io.delta.X\n"
-    text = PROFILE.replace("      schema: shop\n", "      schema: shop\n" + parameters, 1)
-    found = yaml.safe_load(add_settings(text, "shop", "dev", SETTINGS))["shop"]["outputs"]["dev"]
-    assert found["server_side_parameters"] == {
-        "spark.jars": "a.jar,/jars/e.jar", "spark.sql.extensions": f"io.delta.X,{EXTENSION_CLASS}"
-    }  # fmt: skip
-
-
 def archive(path: Path, built: str) -> Path:
     """Write a jar of the extension that was built for this version."""
     with zipfile.ZipFile(path, "w") as jar:
@@ -218,25 +211,29 @@ def archive(path: Path, built: str) -> Path:
 
 @pytest.mark.parametrize(
     ("entry", "is_replaced"),
-    [("other.jar", True), ("spark-bucketing-0.1.0-spark-3.5.9-a.jar", True), ("copy.jar", False), ("gone.jar", False)],
-)
-def test_jar_of_another_build_is_replaced(
+    [("other.jar", True), ("spark-bucketing-0.1.0-spark-3.5.9-a.jar", True), ("copy.jar", False), ("gone.jar", False), ("", True)],
+)  # fmt: skip
+def test_jar_of_another_build_is_replaced_and_other_jars_and_extensions_are_kept(
     shop: Path, monkeypatch: pytest.MonkeyPatch, entry: str, is_replaced: bool
 ) -> None:
     jar = archive(shop / "built.jar", "4.3.0")
     archive(shop / "copy.jar", "4.3.0")
     archive(shop / "other.jar", "4.1.4")
     monkeypatch.setattr(command, "build_jar", lambda: jar)
-    jars = f"a.jar, file://{shop}/{entry}"
-    extensions = {"spark.jars": jars, "spark.sql.extensions": f"io.delta.X, {EXTENSION_CLASS}"}
+    before = {"spark.jars": "a.jar", "spark.sql.extensions": "io.delta.X"}
+    if entry:
+        before = {
+            "spark.jars": f"a.jar, file://{shop}/{entry}",
+            "spark.sql.extensions": f"io.delta.X, {EXTENSION_CLASS}",
+        }
     profile = yaml.safe_load(PROFILE)
-    profile["shop"]["outputs"]["dev"]["server_side_parameters"] = extensions
+    profile["shop"]["outputs"]["dev"]["server_side_parameters"] = before
     (shop / "profiles.yml").write_text(yaml.safe_dump(profile))
     (shop / "packages.yml").write_text(f"packages: [{{git: '{ADDRESS}', revision: main}}]\n")
     output = run(shop, "--yes").output
     assert ("already set up" in output) is not is_replaced, output
     found = yaml.safe_load((shop / "profiles.yml").read_text())["shop"]["outputs"]["dev"]["server_side_parameters"]
-    assert found["spark.jars"] == (f"a.jar,{jar}" if is_replaced else jars)
+    assert found["spark.jars"] == (f"a.jar,{jar}" if is_replaced else before["spark.jars"])
     assert found["spark.sql.extensions"].replace(" ", "") == f"io.delta.X,{EXTENSION_CLASS}"
 
 

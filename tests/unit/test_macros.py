@@ -14,25 +14,21 @@ from spark_bucketing.errors import ProjectError
 @pytest.mark.parametrize(
     ("setting", "value", "bytes_per_row", "files"),
     [
-        ("rows_per_file", 60, None, [12, 4, 1]),
-        ("rows_per_file", 10**9, None, [1, 1, 1]),
-        ("rows_per_file", 1, None, [700, 183, 17]),
-        ("target_file_size", 1000, Fraction(10), [7, 2, 1]),
-        ("target_file_size", 5, Fraction(10), [700, 183, 17]),
+        ("rows_per_file", 60, None, [12, 4, 1]), ("rows_per_file", 10**9, None, [1, 1, 1]),
+        ("rows_per_file", 1, None, [700, 183, 17]), ("target_file_size", 1000, Fraction(10), [7, 2, 1]),
         # Integer division rounds up: 3 rows have 10 bytes.
-        ("target_file_size", 100, Fraction(10, 3), [24, 7, 1]),
-        ("num_files", 9, None, [7, 2, 1]),
-        ("files_per_partition", 20, None, [20, 20, 17]),
+        ("target_file_size", 100, Fraction(10, 3), [24, 7, 1]), ("target_file_size", 5, Fraction(10), [700, 183, 17]),
+        ("num_files", 9, None, [7, 2, 1]), ("files_per_partition", 20, None, [20, 20, 17]),
     ],
-)
+)  # fmt: skip
 def test_file_count_depends_on_the_rows_of_each_partition(
     setting: str, value: int, bytes_per_row: Fraction | None, files: list[int]
 ) -> None:
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
+    assert files_of_partitions(FileCount(setting, value), [], bytes_per_row) == []
 
 
-def test_table_without_partitions_has_no_files() -> None:
-    assert files_of_partitions(FileCount("num_files", 4), []) == []
+def test_file_count_by_size_needs_the_size_of_a_row() -> None:
     with pytest.raises(ValueError, match="unknown"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
 
@@ -70,32 +66,22 @@ def test_too_many_write_tasks_are_refused() -> None:
         Macros({"name": "m"}).write_distribution(33334, layout)
 
 
-def macros_of(version: list[int]) -> Macros:
-    found = Macros({})
-    found.__dict__["spark_version"] = lambda: version
-    found._context["context"] = found._context
-    return found
+SCRIPTING = "spark.sql.scripting.enabled"
 
 
 @pytest.mark.parametrize(
-    ("version", "settings", "has_scripts"),
+    ("version", "scripting", "has_scripts", "has_options"),
     [
-        ([3, 5], {}, False),
-        ([3, 5], {"spark.sql.scripting.enabled": ["k", "true"]}, False),
-        ([4, 0], {}, False),
-        ([4, 0], {"spark.sql.scripting.enabled": ["k", "true"]}, True),
-        ([4, 1], {}, True),
-        ([4, 3], {"spark.sql.scripting.enabled": ["k", "false"]}, False),
+        ([3, 5], None, False, False), ([3, 5], "true", False, False), ([4, 0], None, False, True), ([4, 0], "true", True, True),
+        ([4, 1], None, True, True), ([4, 3], "false", False, True),
     ],
-)
-def test_scripts_are_used_where_spark_has_them(
-    version: list[int], settings: dict[str, list[str]], has_scripts: bool
+)  # fmt: skip
+def test_scripts_and_options_of_a_read_are_used_where_spark_has_them(
+    version: list[int], scripting: str | None, has_scripts: bool, has_options: bool
 ) -> None:
-    macros = macros_of(version)
-    macros.detect_scripts(settings)
+    macros = Macros({})
+    macros.__dict__["spark_version"] = lambda: version
+    macros._context["context"] = macros._context
+    macros.detect_scripts({SCRIPTING: ["k", scripting]} if scripting else {})
     assert macros._context["__spark_bucketing_scripts"] is has_scripts
-
-
-@pytest.mark.parametrize(("version", "has_options"), [([3, 5], False), ([4, 0], True), ([4, 3], True)])
-def test_options_of_a_read_are_used_since_spark_4(version: list[int], has_options: bool) -> None:
-    assert macros_of(version).has_query_options() is has_options
+    assert macros.has_query_options() is has_options
