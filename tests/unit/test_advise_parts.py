@@ -37,8 +37,7 @@ from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
-from spark_bucketing.spec import BucketSpec, number_of_buckets
-from spark_bucketing.units import parse_size
+from spark_bucketing.spec import BucketSpec
 
 MIB, GIB = 2**20, 2**30
 COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}
@@ -59,26 +58,6 @@ def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> R
 def options_by_k(*names: str) -> dict[str, Options]:
     """Return the candidates for tables of 4 GiB that are bucketed by k."""
     return {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in names}
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("2TiB", 2 * 2**40), ("256 MiB", 256 * MIB), ("1.5GiB", 3 * GIB // 2), ("7", 7), (7, 7), ("9B", 9),
-        ("0.5KiB", 512), ("1 kib", 1024),
-    ],
-)  # fmt: skip
-def test_sizes_with_units_are_parsed(text: object, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "GiB", "-1GiB", "1 GB", "much", "infGiB", "1e999", "nan", ".5.5MiB", ".5KiB", "1E3", "3iB", "256_000_000", True, None, 1.5],
-)  # fmt: skip
-def test_invalid_size_is_rejected(text: object) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011
-        parse_size(text)
 
 
 def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
@@ -143,11 +122,6 @@ def test_runs_are_found_by_every_accepted_name(tmp_path: Path, name: str) -> Non
     request = AdviseRequest(CheckRequest())
     around = ProjectContext(request, Manifest({}), Settings(), {}, read_runs(tmp_path / "runs.json"))
     assert around.runs_of(node) == 24
-
-
-@pytest.mark.parametrize(("size", "number"), [(0, 1), (256 * MIB, 1), (GIB, 4), (1000 * GIB, 4096), (100 * GIB, 512)])
-def test_bucket_counts_are_powers_of_two(size: int, number: int) -> None:
-    assert number_of_buckets(size, 256 * MIB) == number
 
 
 def test_candidate_keys_are_join_keys_grouping_keys_and_their_common_subsets() -> None:

@@ -19,7 +19,7 @@ from dbt_projects import dbt_project
 from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE, joined
 
 from spark_bucketing.checks import project
-from spark_bucketing.checks.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
+from spark_bucketing.checks.acceptance import accept, fingerprint, read_baseline, write_baseline
 from spark_bucketing.checks.project import CheckRequest, OnProgress
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.report import FORMATS
@@ -214,7 +214,6 @@ def test_missing_driver_is_an_error_that_names_it(tmp_path: Path, monkeypatch: p
     assert "dbt-spark[ODBC]" in result.stderr and "Traceback" not in result.stderr
 
 
-SLUGS = ("bucket-count-mismatch", "union")
 # The findings of a run, without acceptance.
 RAW = accept(replace(REPORT, unfinished=()), {}, {})
 
@@ -277,33 +276,6 @@ def test_unreadable_or_unwritable_baseline_is_an_error(text: str | None, said: s
         read_baseline(tmp_path / "b")
     with pytest.raises(ProjectError, match="cannot be written"):
         write_baseline(RAW, tmp_path / "missing" / "b")
-
-
-@pytest.mark.parametrize(
-    ("meta", "allowed"),
-    [
-        ({}, set()), ({"owner": "me"}, set()), ({"bucketing": {}}, set()), ({"bucketing": {"allow": ["union"]}}, {"union"}),
-        ({"bucketing": {"allow": "union"}}, {"union"}), ({"bucketing": {"allow": list(SLUGS)}}, set(SLUGS)),
-    ],
-)  # fmt: skip
-def test_meta_allows_reasons(meta: dict[str, object], allowed: set[str]) -> None:
-    assert allowed_reasons(meta, "m", SLUGS) == allowed
-
-
-@pytest.mark.parametrize(
-    ("bucketing", "found"),
-    [
-        ({"allow": ["unoin"]}, r"unoin\n  expected: .*bucket-count-mismatch, union"),
-        ({"allow": [["union"]]}, r"\['union'\]"),
-        ({"allow": [5]}, "5"),
-        ({"allow": {}}, r"\{'allow': \{\}\}"),
-        ({"allowed": ["union"]}, r"allowed\n  expected: only the key `allow`"),
-        (["union"], r"\['union'\]"),
-    ],
-)
-def test_invalid_meta_is_an_error_that_shows_the_valid_form(bucketing: object, found: str) -> None:
-    with pytest.raises(ProjectError, match=rf"`orders`[\s\S]*found:    {found}[\s\S]*instead:"):
-        allowed_reasons({"bucketing": bucketing}, "orders", SLUGS)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from spark_bucketing.checks import stub_tables
 from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
 from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.checks.sql_text import one_statement, renamed, source_line
-from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism, planner_settings
+from spark_bucketing.checks.sql_text import renamed, source_line
+from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism
 from spark_bucketing.errors import ProfileError, ProjectError, SparkError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
@@ -32,9 +32,7 @@ from spark_bucketing.project.manifest import (
     Node,
     read_catalog,
     read_manifest,
-    relation_parts,
     seed_columns,
-    table_name,
 )
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.spec import BucketSpec
@@ -228,20 +226,6 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
         seed_columns(tmp_path / "none.csv", {})
 
 
-@pytest.mark.parametrize(
-    ("relation", "parts", "name"),
-    [
-        ("s.t", ("s", "t"), "s.t"), ("`s`.`a.b``c`", ("s", "a.b`c"), "s.a.b`c"), ("ice.`S`.T", ("ice", "S", "T"), "ice.s.t"),
-        ("spark_catalog.`S`.T", ("spark_catalog", "S", "T"), "s.t"), ("", None, ""),
-        ("csv.`/a/b` with (header = true)", None, "csv.`/a/b` with (header = true)"),
-    ],
-)  # fmt: skip
-def test_names_are_split_into_parts_and_shown_as_in_plans(
-    relation: str, parts: tuple[str, ...] | None, name: str
-) -> None:
-    assert (relation_parts(relation), table_name(relation)) == (parts, name)
-
-
 HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
 
 
@@ -267,27 +251,8 @@ def test_stub_table_is_stored_as_configured(config: dict[str, Any], materialized
     assert configured_layout(config, materialized, "m") == layout
 
 
-def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
-    used = {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
-    unused = {
-        "spark.sql.warehouse.dir": "/w", "spark.sql.catalog.prod": "x.Y", "spark.master": "yarn",
-        "spark.hadoop.hive.metastore.uris": "thrift://m",
-    }  # fmt: skip
-    assert planner_settings(used | unused) == used
-
-
-@pytest.mark.parametrize(
-    ("master", "others", "cores"),
-    [
-        ("local[7]", {}, "7"), ("local[7, 3]", {}, "7"), ("local", {}, "1"), ("local[*]", {}, str(os.cpu_count())),
-        ("local[7]", {"spark.default.parallelism": "200"}, "200"), ("yarn", {}, None), (None, {}, None),
-    ],
-)  # fmt: skip
-def test_offline_uses_the_target_s_number_of_cores(
-    master: str | None, others: dict[str, str], cores: str | None
-) -> None:
-    settings = others | ({"spark.master": master} if master else {})
-    assert parallelism(settings).get("spark.default.parallelism") == cores
+def test_offline_uses_all_cores_of_the_machine_if_the_target_does() -> None:
+    assert parallelism({"spark.master": "local[*]"}) == {"spark.default.parallelism": str(os.cpu_count())}
 
 
 def test_session_without_the_extension_is_refused_in_one_line() -> None:
@@ -401,17 +366,6 @@ def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
     planner.define.side_effect = TypeError
     stub.create(node)
     assert "TypeError" in stub.missing["s.a"]
-
-
-@pytest.mark.parametrize(
-    ("text", "statement"),
-    [
-        ("select 1; -- end\n", "select 1"), ("select 1 ; /* a; b */ ;\n", "select 1"), ("select '; -- x'", "select '; -- x'"),
-        ("select 1 -- no; end", "select 1 -- no; end"), ("select 1; select 2;", "select 1; select 2"),
-    ],
-)  # fmt: skip
-def test_statement_ends_at_its_semicolon_regardless_of_comments(text: str, statement: str) -> None:
-    assert one_statement(text) == statement
 
 
 def test_project_path_is_relative_to_the_working_directory() -> None:

@@ -17,7 +17,7 @@ from spark_bucketing.config.rules import RULES
 from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
 from spark_bucketing.config.validation import UNKNOWN, Config, nearest_name, validate, validated
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
+from spark_bucketing.spec import VERSION_OF_HASH
 from spark_bucketing.units import SIZE_PATTERN, parse_size
 
 SHARED = REPOSITORY / "tests" / "cases" / "shared"
@@ -161,13 +161,6 @@ def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_
     # The Spark layout is a remedy only where it accepts the type.
     assert ("or bucket_hash='spark'" in str(error.value)) == case["spark"]
     assert ("with bucket_hash='" in str(error.value)) == (bucket_hash != "spark" and case["type"] not in PLAIN_REFUSED)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "compatible"), [(8, 8, True), (8, 16, True), (24, 8, True), (8, 12, False), (1, 7, True)]
-)
-def test_numbers_of_buckets_are_compatible_if_one_is_a_multiple(one: int, other: int, compatible: bool) -> None:
-    assert are_compatible(one, other) == are_compatible(other, one) == compatible
 
 
 def expected_hash(config: dict[str, Any]) -> Any:

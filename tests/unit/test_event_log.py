@@ -24,10 +24,9 @@ from spark_bucketing.advice.workload import measured_runs, ranked, unplanned_lay
 from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli.check import with_measured_costs
 from spark_bucketing.cli.options import event_log
-from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import log_files
 from spark_bucketing.event_log.log_files import LogFile
-from spark_bucketing.event_log.measured import Measured, Run, query_comment, read_measured
+from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
     Accumulators,
@@ -178,34 +177,10 @@ def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     assert len(found.runs_of("model.tpch.q04")) == 5 and found.number_of_runs == 15
 
 
-DBT = '{"app": "dbt", "node_id": "model.p.m"}'
-LIKE = '{"app": "dbt", "node_id": "model.p.other"}'
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        DBT, '{"app":"dbt","node_id":"model.p.m"}', '{"node_id" : "model.p.m", "app" : "dbt"}',
-        '{"app": "dbt", "meta": {"node_id": "model.p.other"}, "node_id": "model.p.m"}',
-        f"/* {DBT} */\nselect 1", f"select 1\n/* {DBT} */", f"select 1\n/* {DBT} */;\n",
-        f"/* {DBT} */ select '{LIKE}' /* {LIKE} */ as a", f"/* {DBT} */ select 1 /* {LIKE} */",
-        f"select '{LIKE}' /* {LIKE} */ as a\n/* {DBT} */", f"select '{LIKE}', '/*' as a\n/* {DBT} */",
-        f"/* old: {LIKE} */ select 1\n/* {DBT} */",
-    ],
-)  # fmt: skip
-def test_comment_of_dbt_is_a_json_object_at_the_start_or_at_the_end_of_a_statement(text: str) -> None:
-    assert query_comment(text)["node"] == "model.p.m"
-
-
-def test_text_like_a_comment_is_no_comment() -> None:
-    for text in ('/* {"node_id": "model.p.other"} */ select 1', f"select 1 /* {LIKE} */ as a", f"select '{LIKE}'", ""):
-        assert query_comment(text) == {}
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_text_like_a_comment_does_not_attribute_a_statement(tmp_path: Path, whole: bool) -> None:
     """A Thrift Server logs the whole statement, here with dbt's comment at its end."""
-    sql = f"create table t as select '{LIKE}'\n/* {DBT} */"
+    sql = f"create table t as select '{comment('model.p.other')}'\n/* {comment('model.p.m')} */"
     start, end = statement(1, sql, "s.t", CREATE).splitlines(keepends=True)
     found = _read(tmp_path, (start + end if whole else start[:-20] + b"\n" + end) + END)
     assert list(found.runs) == found.nodes() == (["model.p.m"] if whole else [])
@@ -311,11 +286,6 @@ def test_compacted_rolling_file_replaces_the_files_before_it(tmp_path: Path) -> 
     found = read_measured([str(tmp_path)])
     assert found.counts.missing_files == 0 and 0 < found.number_of_runs < 15
     assert "Spark's History Server deleted finished statements from 1 compacted file." in found.counts.warnings
-
-
-def test_folder_without_logs_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EventLogError, match="contains no event log"):
-        read_measured([str(tmp_path)])
 
 
 def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:

@@ -141,6 +141,9 @@ def test_files_without_events_are_named(tmp_path: Path) -> None:
     for name in (*others, "/dev/null"):
         with pytest.raises(EventLogError, match=f"No event log was found in `.*{name}`"):
             read_measured([str(tmp_path / name)])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EventLogError, match="contains no event log"):
+        read_measured([str(tmp_path / "empty")])
     done = CliRunner().invoke(main, ["report", "--before", str(tmp_path / "c"), "--after", str(tmp_path / "app")])
     assert done.exit_code == 2 and "found:    1 file without events" in done.output
 
@@ -226,9 +229,8 @@ def test_runs_of_different_targets_are_kept_apart(tmp_path: Path) -> None:
 
 def test_logs_of_one_target_need_no_choice(tmp_path: Path) -> None:
     logs = _log_of_targets(tmp_path, "prod", "prod")
-    for target in (None, "dev", "prod"):
-        found = read_measured([logs], target=target)
-        assert (found.target, found.number_of_runs) == ("prod", 8)
+    found = [read_measured([logs], target=target) for target in (None, "dev", "prod")]
+    assert [(one.target, one.number_of_runs) for one in found] == [("prod", 8)] * 3
     assert read_measured([_log_of_targets(tmp_path / "none", "")], target="dev").target == ""
 
 

@@ -6,18 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
 from macros import Macros
 
 from conftest import REPOSITORY
-from spark_bucketing.errors import BucketingError, TableError, error_message, headline
+from spark_bucketing.errors import BucketingError, TableError, error_message
 from spark_bucketing.project.connection import without_stack
 
 PLUGIN = REPOSITORY / "python_plugin" / "src" / "spark_bucketing"
 # A first line, and the labels in this order. All but the first line may be missing.
 FORM = re.compile(r"[^\n]*[^\n,;:](\n  found:    .*(\n {12}.*)*)?(\n  expected: .*)?(\n  instead:  .*)?")
 LABELED = "Model `m` is wrong.\n  found:    a\n            b\n  expected: c\n  instead:  d"
-SYNTAX = "[PARSE_SYNTAX_ERROR] near 'x' (line 1, pos 5)"
 SERVERS = """Database Error
   org.apache.hive.service.cli.HiveSQLException: Error running query: [PARSE_SYNTAX_ERROR] org.apache.spark.sql.catalyst.parser.ParseException:
 [PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)
@@ -39,20 +37,6 @@ def test_python_and_macros_compose_the_same_message() -> None:
     assert Macros({"name": "m"}).error_message("It fails.", None, None, "d") == error_message("It fails.", instead="d")
     assert Macros({"name": "m"}).error_message("It fails.", "", 0, "\n") == error_message("It fails.", "", 0, "\n")
     assert error_message("It fails.", "") == "It fails.\n  found:    ''"
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        (f"\n{LABELED}\n\nmore", LABELED),
-        (f"{SYNTAX}\n\n== SQL ==\nx", SYNTAX),
-        ("not found; line 1 pos 14;\n'Project [*]\n+- 'UnresolvedRelation [t]", "not found; line 1 pos 14;"),
-        ("Job aborted.\n  File 'x.py', line 1", "Job aborted."),
-        ("", ""),
-    ],
-)
-def test_errors_of_the_extension_keep_their_labels(text: str, kept: str) -> None:
-    assert headline(text) == kept
 
 
 def test_server_message_keeps_its_sql_but_not_its_stack_trace() -> None:

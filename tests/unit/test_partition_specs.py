@@ -17,7 +17,6 @@ from spark_bucketing.checks.checked_query import selected_partitions
 from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import (
     Merging,
     compatible_read,
@@ -76,21 +75,6 @@ def test_partitions_with_compatible_specs_are_read_together(specs: list[str], bu
     found = table(*(part(f"ds={d}", s) for d, s in zip("abc", of, strict=False)))
     read = compatible_read(found, found.partitions, MERGING)
     assert ((read.spec.num_buckets if read.spec else None), read.why) == (buckets, why)
-
-
-@pytest.mark.parametrize(
-    ("merging", "few", "many", "worth"),
-    [
-        (Merging("auto", 2, 4), 2, 64, True), (Merging("auto", 8, 4), 4, 16, True),
-        (Merging("auto", 8, 4), 2, 16, False), (Merging("coalesce", 8, 4), 2, 16, True),
-        (Merging("coalesce", 8, 4), 1, 16, False), (Merging("off", 2, 4), 8, 16, False),
-        (Merging("off", 2, 4), 8, 8, True),
-    ],
-)  # fmt: skip
-def test_partitions_are_not_read_together_with_too_few_tasks(
-    merging: Merging, few: int, many: int, worth: bool
-) -> None:
-    assert merging.worth(few, many) is worth
 
 
 SPECS = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(9), spec(16), spec(8, "v"), None, "", "broken"])
@@ -193,14 +177,6 @@ def test_predicate_selects_exactly_the_chosen_partitions(
     memory.executemany("insert into t values (?, ?, ?)", [(p.name, *p.values) for p in found.partitions])
     selected = {row[0] for row in memory.execute(f"select name from t where {predicate}")}
     assert selected == {p.name for p in chosen}
-
-
-def test_values_are_quoted_for_spark() -> None:
-    assert sql.text("it's ${x} \\ y") == "'it\\'s \\u0024{x} \\\\ y'"
-    assert sql.literal("2024-01-01", Column("d", "date")) == "date '2024-01-01'"
-    assert sql.literal("7", Column("n", "bigint")) == "7"
-    assert sql.literal("x", Column("n", "int")) == "cast('x' as int)"
-    assert sql.table("db.`a.b``c`") == "`db`.`a.b``c`"
 
 
 def plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> RewritePlan:

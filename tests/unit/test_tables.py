@@ -29,7 +29,6 @@ from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
 from spark_bucketing.tables.overview import Overview, Verification
 from spark_bucketing.tables.report import write_file_statistics_report, write_overviews
-from spark_bucketing.units import size
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
@@ -270,11 +269,6 @@ def test_findings_follow_in_whole_lines_and_first_on_the_page() -> None:
     page = written(OK, UNKNOWN, WRONG, form="html")
     assert re.findall('<h2 id="(.+?)"', page) == ["planes", "notes", "flights"]
     assert html.escape(WRONG.findings[0]) in page and "It is text." in page
-
-
-def test_sizes_are_formatted_with_units() -> None:
-    numbers = {0: "0 bytes", 1023: "1,023 bytes", 1536: "1.5 KiB", 2**40: "1.0 TiB", 2**70: "1,024.0 EiB"}
-    assert {number: size(number) for number in numbers} == numbers
 
 
 @pytest.mark.parametrize(
