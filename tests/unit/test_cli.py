@@ -167,13 +167,11 @@ def test_message_has_its_own_line() -> None:
         assert re.search(rf"(?:\n|\x1b\[2K){codes}{message}\r\n", screen), screen
 
 
-@pytest.mark.parametrize("forced", ["", "1"])
-def test_pipe_shows_no_progress(forced: str) -> None:
-    assert shown(terminal=False, FORCE_COLOR=forced) == ("tasks are not counted\nthe end\n", "")
-
-
-def test_terminal_that_cannot_erase_shows_no_progress() -> None:
-    assert shown(terminal=True, TERM="dumb") == ("tasks are not counted\nthe end\n", "")
+@pytest.mark.parametrize(
+    ("terminal", "environment"), [(False, {"FORCE_COLOR": ""}), (False, {"FORCE_COLOR": "1"}), (True, {"TERM": "dumb"})]
+)
+def test_pipe_or_terminal_that_cannot_erase_shows_no_progress(terminal: bool, environment: dict[str, str]) -> None:
+    assert shown(terminal, **environment) == ("tasks are not counted\nthe end\n", "")
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -69,21 +69,16 @@ def test_every_rule_has_passing_and_failing_cases() -> None:
 UNCOUNTED = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
 
 
-@pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
-def test_unreadable_manifest_causes_one_warning(shop: Path, caplog: pytest.LogCaptureFixture, text: str | None) -> None:
+@pytest.mark.parametrize(("text", "warnings"), [("{", 1), ('{"metadata": {}}', 1), (None, 1), ("disabled", 0)])
+def test_unreadable_manifest_causes_one_warning(
+    shop: Path, caplog: pytest.LogCaptureFixture, text: str | None, warnings: int
+) -> None:
     if text is not None:
         (shop / "manifest.json").write_text(text)
     with caplog.at_level("WARNING", "sqlfluff.rules"):
-        for _ in range(2):
-            assert [one.rule_name() for one in lint_in(shop, UNCOUNTED)] == ["spark_bucketing.missing_buckets"]
-    assert len([one for one in caplog.messages if "manifest.json" in one]) == 1
-
-
-def test_manifest_can_be_disabled(shop: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("WARNING", "sqlfluff.rules"):
-        found = lint_in(shop, UNCOUNTED, manifest=False)
-    assert [one.rule_name() for one in found] == ["spark_bucketing.missing_buckets"]
-    assert caplog.messages == []
+        found = [lint_in(shop, UNCOUNTED, manifest=text != "disabled") for _ in range(2)]
+    assert [one.rule_name() for of in found for one in of] == ["spark_bucketing.missing_buckets"] * 2
+    assert len(caplog.messages) == warnings and all("manifest.json" in one for one in caplog.messages)
 
 
 def test_file_overrides_the_config_of_the_manifest(shop: Path) -> None:
@@ -101,22 +96,17 @@ def test_violation_in_yaml_names_its_place(shop: Path) -> None:
     assert found.desc().endswith("The YAML sets this key.")
 
 
-def test_new_model_may_be_configured_in_yaml(shop: Path) -> None:
+def test_new_model_may_be_configured_in_yaml_and_other_models_do_not_matter(shop: Path) -> None:
+    write_manifest(shop / "manifest.json", original_file_path="models/other.sql", contract={"enforced": True})
+    assert lint_in(shop, UNCOUNTED.replace(") }}", ", buckets=4) }}")) == []
+    (shop / "manifest.json").unlink()
     (shop / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
     assert lint_in(shop, UNCOUNTED) == []
 
 
-def test_contract_of_another_model_does_not_matter(shop: Path) -> None:
-    write_manifest(shop / "manifest.json", original_file_path="models/other.sql", contract={"enforced": True})
-    assert lint_in(shop, UNCOUNTED.replace(") }}", ", buckets=4) }}")) == []
-
-
 def test_rules_can_be_disabled_by_code_and_by_name() -> None:
     names = ("SparkBucketing_SB01", "spark_bucketing.missing_buckets", "missing-buckets", "spark_bucketing")
-    for rule in names:
-        assert lint(UNCOUNTED.replace("\n", f"  -- noqa: {rule}\n", 1)) == []
-    assert len(lint(UNCOUNTED.replace("\n", "  -- noqa: SparkBucketing_SB02\n", 1))) == 1
-
-
-def test_text_without_a_query_has_no_findings() -> None:
+    found = [len(lint(UNCOUNTED.replace("\n", f"  -- noqa: {rule}\n", 1))) for rule in (*names, "SparkBucketing_SB02")]
+    assert found == [0, 0, 0, 0, 1]
+    # A text without a query has no findings.
     assert lint("{% macro a() %}select 1{% endmacro %}\n", None, NOWHERE) == []
