@@ -6,12 +6,10 @@ import json
 import re
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
-from report_pages import Page
+from report_pages import Page, schema_errors
 from rich.console import Console
 from sample_pages import CLICKS, FILES, organized, pages
 from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, MISMATCH, ODD, REPORT, WIDE, joined
@@ -45,16 +43,10 @@ def written(form: str, report: Report = REPORT, verbose: bool = False) -> str:
     return file.getvalue()
 
 
-def problems(schema: Path, data: Any) -> list[str]:
-    loaded = json.loads(schema.read_text())
-    Draft202012Validator.check_schema(loaded)
-    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(loaded).iter_errors(data)]
-
-
 def sarif(report: Report = REPORT) -> Any:
     """Return the only run of a SARIF log after validating it against the standard's schema."""
     data = json.loads(written("sarif", report))
-    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
+    assert schema_errors(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
     (run,) = data["runs"]
     return run
 
@@ -76,9 +68,11 @@ def test_every_format_contains_the_findings_and_ends_its_last_line(form: str) ->
 def test_json_follows_its_schema_which_documents_every_key_and_verdict() -> None:
     path = REPOSITORY / "docs" / "reference" / "check.schema.json"
     data, definitions = json.loads(written("json")), json.loads(path.read_text())["$defs"]
-    assert problems(path, data) == []
+    assert schema_errors(path, data) == []
     incomplete = {key: data[key] for key in data if key != "project"}
-    assert all(problems(path, broken) for broken in (data | {"schema_version": 2}, data | {"models": [{}]}, incomplete))
+    assert all(
+        schema_errors(path, broken) for broken in (data | {"schema_version": 2}, data | {"models": [{}]}, incomplete)
+    )
     names = {"models", "operators", "findings", "fixes", "inputs"}
     assert all(f'"{name}": [\n' in written("json") for name in names)
     assert definitions["verdict"]["enum"] == [verdict.value for verdict in Verdict]
