@@ -19,7 +19,7 @@ from spark_bucketing.checks import stub_tables
 from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
 from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.checks.sql_text import renamed, source_line
+from spark_bucketing.checks.sql_text import source_line
 from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism
 from spark_bucketing.errors import ProfileError, ProjectError, SparkError
 from spark_bucketing.plan.document import TableFacts
@@ -226,31 +226,6 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
         seed_columns(tmp_path / "none.csv", {})
 
 
-HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
-
-
-def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str = "parquet") -> TableFacts:
-    return TableFacts("m", {}, spec, partition_by, file_format=file_format)
-
-
-@pytest.mark.parametrize(
-    ("config", "materialized", "layout"),
-    [
-        (HIVE, "bucketed_table", stored(BucketSpec(8, ("K",), ("K",), "hive"), "ds")),
-        (HIVE | {"sorted_by": []}, "bucketed_table", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
-        (HIVE | {"bucket_hash": "SPARK"}, "bucketed_incremental", stored(BucketSpec(8, ("K",), ("K",), "spark"), "ds")),
-        (HIVE, "table", stored(BucketSpec(8, ("K",), (), "spark"), "ds")),
-        ({"clustered_by": "k", "buckets": "8"}, "table", stored(BucketSpec(8, ("k",), (), "spark"))),
-        (HIVE | {"file_format": "delta"}, "incremental", stored(None, "ds")),
-        (HIVE | {"bucket_hash": "hive"}, "source", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
-        ({"clustered_by": "k"}, "table", stored()),
-        ({"file_format": "orc"}, "table", stored(file_format="orc")),
-    ],
-)
-def test_stub_table_is_stored_as_configured(config: dict[str, Any], materialized: str, layout: TableFacts) -> None:
-    assert configured_layout(config, materialized, "m") == layout
-
-
 def test_offline_uses_all_cores_of_the_machine_if_the_target_does() -> None:
     assert parallelism({"spark.master": "local[*]"}) == {"spark.default.parallelism": str(os.cpu_count())}
 
@@ -333,18 +308,6 @@ def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
     for node in nodes:
         stub.create(node)
     assert stub.missing == {} and len({call.args[0].name for call in planner.define.call_args_list}) == 2
-
-
-def test_only_whole_names_are_replaced() -> None:
-    names = {"lake.p.users": "s.users", "`c`.`d`.`t`": "s.t", "csv.`/a b`": "s.csv"}
-    assert renamed("from lake.p.users_v1, x.lake.p.users, lake.p.users", names) == (
-        "from lake.p.users_v1, x.lake.p.users, s.users"
-    )
-    untouched = "select 'lake.p.users', 'it''s \\' lake.p.users', \"lake.p.users\" -- lake.p.users\n/* lake.p.users */"
-    assert renamed(untouched, names) == untouched
-    assert renamed("select lake.p.users.k from `c`.`d`.`t` as t, csv.`/a b`", names) == (
-        "select s.users.k from s.t as t, s.csv"
-    )
 
 
 @pytest.mark.parametrize(

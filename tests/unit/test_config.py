@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from file_plan import file_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from macros import CompilerError, Macros
@@ -15,7 +16,7 @@ from conftest import REPOSITORY
 from spark_bucketing.checks.stub_tables import configured_layout
 from spark_bucketing.config.rules import RULES
 from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
-from spark_bucketing.config.validation import UNKNOWN, Config, nearest_name, validate, validated
+from spark_bucketing.config.validation import UNKNOWN, Config, validate, validated
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.spec import VERSION_OF_HASH
 from spark_bucketing.units import SIZE_PATTERN, parse_size
@@ -101,20 +102,6 @@ def test_macros_and_python_parse_the_same_sizes(text: str) -> None:
     assert Macros({}).parsed_size(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("word", "within", "nearest"),
-    [
-        ("sroted_by", 1, "sorted_by"), ("sorted_byy", 1, "sorted_by"), ("Sorted-By", 0, "sorted_by"),
-        ("bukets", 1, "buckets"), ("buckts_", 1, "buckets"), ("range_bondaries_form", 2, "range_boundaries_from"),
-        ("range_bondaries_form", 1, None), ("op", 2, None), ("sort", 2, None), ("", 2, None),
-    ],
-)  # fmt: skip
-def test_nearest_name_is_the_same_in_both_languages(word: str, within: int, nearest: str | None) -> None:
-    names = list(KEYS)
-    assert nearest_name(word, names, within) == nearest
-    assert Macros({}).nearest_name(word, names, within) == (nearest or "")
-
-
 def test_unknown_values_are_not_violations() -> None:
     for case in CASES.values():
         for key in case["config"]:
@@ -183,3 +170,20 @@ def test_expected_hash_is_the_configured_hash(config: dict[str, Any], bucket_has
     # An unknown hash is an error, and never the Spark hash.
     with pytest.raises(CompilerError, match="found:    murmur3"):
         expected_hash(config | {"bucket_hash": "murmur3"})
+
+
+def test_options_override_the_number_of_files_of_any_model() -> None:
+    config = {"clustered_by": ["k"], "buckets": "x", "num_files": 3, "materialized": "table", "file_format": "delta"}
+    planned = file_config(config, {"target_file_size": 7}, "m")
+    assert (planned["target_file_size"], planned["num_files"], planned["file_strategy"]) == (7, None, "exact")
+    with pytest.raises(ProjectError, match="Model `m` has an invalid `num_files`"):
+        file_config(config, {"num_files": 0}, "m")
+
+
+def test_too_many_write_tasks_are_refused() -> None:
+    layout = {"file_strategy": "by_column_salted", "partition_by": [], "scale_factor": 3}
+    layout |= {"file_count": {"setting": "rows_per_file", "value": 1}}
+    with pytest.raises(
+        CompilerError, match=r"1, which results in 33,334 files, and scale_factor=3\n +expected: at most 100,000"
+    ):
+        Macros({"name": "m"}).write_distribution(33334, layout)

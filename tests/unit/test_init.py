@@ -18,7 +18,7 @@ from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.init.initialize import add_package, add_settings, package_entry
+from spark_bucketing.init.initialize import add_settings, package_entry
 from spark_bucketing.plan.document import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
@@ -170,12 +170,6 @@ def test_missing_table_requires_a_size(shop: Path, monkeypatch: pytest.MonkeyPat
     assert "buckets=200" in run(shop, *ORDERS, "--size", "50GiB", "--buckets", "200").output
 
 
-@pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: ../spark-bucketing/", "package: us/spark_bucketing"])
-def test_existing_package_is_not_added_again(entry: str) -> None:
-    text = f"packages:\n- {entry}  # pinned\n"
-    assert add_package(text, {"local": "elsewhere"}) == text
-
-
 @pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: fork"])
 def test_existing_package_requires_no_source(shop: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_CHECKOUT", shop)
@@ -187,18 +181,6 @@ def test_existing_package_requires_no_source(shop: Path, entry: str, monkeypatch
     result = run(shop, "--model", "orders", "--clustered-by", "customer_id", "--yes", package=())
     assert result.exit_code == 0, result.output
     assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
-
-
-def test_packages_file_keeps_its_comments_and_style() -> None:
-    text = '# ours\npackages:\n- package: dbt-labs/dbt_utils\n  version: [">=1", "<2"]  # both\n'
-    assert add_package(text, {"local": "../x"}) == text + "- local: ../x\n"
-    assert add_package(add_package("", {"local": "x"}), {"local": "x"}) == "packages:\n  - local: x\n"
-
-
-@pytest.mark.parametrize("text", ["packages: 3\n", "- a\n", "packages: [\n"])
-def test_file_without_packages_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(ProjectError, match=r"^The file `packages.yml`"):
-        add_package(text, {"local": "x"})
 
 
 def archive(path: Path, built: str) -> Path:

@@ -10,24 +10,11 @@ from macros import Macros
 
 from conftest import REPOSITORY
 from spark_bucketing.errors import BucketingError, TableError, error_message
-from spark_bucketing.project.connection import without_stack
 
 PLUGIN = REPOSITORY / "python_plugin" / "src" / "spark_bucketing"
 # A first line, and the labels in this order. All but the first line may be missing.
 FORM = re.compile(r"[^\n]*[^\n,;:](\n  found:    .*(\n {12}.*)*)?(\n  expected: .*)?(\n  instead:  .*)?")
 LABELED = "Model `m` is wrong.\n  found:    a\n            b\n  expected: c\n  instead:  d"
-SERVERS = """Database Error
-  org.apache.hive.service.cli.HiveSQLException: Error running query: [PARSE_SYNTAX_ERROR] org.apache.spark.sql.catalyst.parser.ParseException:
-[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)
-
-== SQL ==
-selec 1
-^^^
-
-\tat org.apache.spark.sql.hive.thriftserver.HiveThriftServerErrors$.runningQueryError(HiveThriftServerErrors.scala:44)
-\tat java.base/java.lang.Thread.run(Thread.java:840)
-Caused by: org.apache.spark.sql.catalyst.parser.ParseException
-"""
 
 
 def test_python_and_macros_compose_the_same_message() -> None:
@@ -37,13 +24,6 @@ def test_python_and_macros_compose_the_same_message() -> None:
     assert Macros({"name": "m"}).error_message("It fails.", None, None, "d") == error_message("It fails.", instead="d")
     assert Macros({"name": "m"}).error_message("It fails.", "", 0, "\n") == error_message("It fails.", "", 0, "\n")
     assert error_message("It fails.", "") == "It fails.\n  found:    ''"
-
-
-def test_server_message_keeps_its_sql_but_not_its_stack_trace() -> None:
-    message = without_stack(SERVERS)
-    assert message.startswith("[PARSE_SYNTAX_ERROR] Syntax error") and message.endswith("selec 1\n^^^")
-    unreached = "Could not connect to any of [('127.0.0.1', 1)]"
-    assert without_stack(unreached) == unreached
 
 
 def _raised() -> Iterator[tuple[str, ast.Call]]:

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
@@ -32,31 +31,11 @@ from spark_bucketing.tables.report import write_file_statistics_report, write_ov
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
-FILE_NAMES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shared" / "file_names.yml").read_text())
-HIVE = {"Provider": "hive", "Num Buckets": "8", "Bucket Columns": "[`k`]", "Sort Columns": "[`k`, `ts`]"}
 
 
-BY_K_AND_TS = BucketSpec(8, ("k",), ("k", "ts"), "hive")
-AWKWARD = BucketSpec(8, ("a, b", "c`d", "[e]"), ("k", "ts"), "hive")
-
-
-@pytest.mark.parametrize(
-    ("details", "spec"),
-    [
-        (HIVE, BY_K_AND_TS),
-        ({**HIVE, "Provider": "PARQUET"}, replace(BY_K_AND_TS, bucket_hash="spark")),
-        ({**HIVE, "Sort Columns": "[]"}, replace(BY_K_AND_TS, sort_columns=())),
-        ({**HIVE, "Bucket Columns": "[`a, b`, `c``d`, `[e]`]"}, AWKWARD),
-        *((without, None) for without in ({}, {"Provider": "parquet"}, {**HIVE, "Num Buckets": "0"}, {"Type": "VIEW"})),
-    ],
-)
-def test_spec_matches_the_description(details: dict[str, str], spec: BucketSpec | None) -> None:
-    assert BucketSpec.from_description(details) == spec
-
-
-@pytest.mark.parametrize("case", FILE_NAMES, ids=lambda case: case["name"])
-def test_bucket_id_is_parsed_from_the_file_name(case: dict[str, Any]) -> None:
-    assert (bucket_of(case["name"], "hive"), bucket_of(case["name"], "spark")) == (case["hive"], case["spark"])
+@cases("shared/file_names", name=..., hive=..., spark=...)
+def test_bucket_id_is_parsed_from_the_file_name(name: str, hive: int | None, spark: int | None) -> None:
+    assert (bucket_of(name, "hive"), bucket_of(name, "spark")) == (hive, spark)
 
 
 @given(bucket=st.integers(0, 99_999), task=st.integers(0, 99_999), uuid=st.uuids(), part=st.integers(0, 999))
@@ -101,9 +80,8 @@ def test_only_unsorted_partitions_of_an_evolving_table_are_rewritten(files: str)
     assert finding.endswith('rewrite these partitions (spark-bucketing table rewrite db.t --where "d = 2").')
 
 
-FILES = BucketedFiles(
-    TableMetadata("db.t", SPEC, (Column("ds", "string"),)), SPEC, (DataFile("/t/ds=a/00000_0", 1, 1),)
-)
+DS = (Column("ds", "string"),)
+FILES = BucketedFiles(TableMetadata("db.t", SPEC, DS), SPEC, (DataFile("/t/ds=a/00000_0", 1, 1),))
 MERGING = Merging("auto", 4, 4)
 
 
@@ -115,7 +93,7 @@ def part(ds: str, status: str) -> Partition:
 
 
 def table(*parts: Partition) -> Overview:
-    columns = (Column("ds", "string"),) if any(part.values for part in parts) else ()
+    columns = DS if any(part.values for part in parts) else ()
     return Overview(TableMetadata("db.t", SPEC, columns, parts), FILES, MERGING)
 
 
