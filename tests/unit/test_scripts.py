@@ -66,19 +66,6 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "scripts" / "evolution"))
 
 
-def test_showcase_model_gets_another_config_and_no_other_change() -> None:
-    from showcase import CONDITION, MODEL, edited
-
-    model = (REPOSITORY / MODEL).read_text()
-    text = edited(model, {"materialized": "incremental"})
-    assert "materialized='incremental',\n  incremental_strategy='insert_overwrite',\n" in text
-    assert "partition_by=['flight_month']" in text
-    assert not any(key in text for key in ("clustered_by", "buckets", "on_bucket_change", "is_incremental"))
-    # Apart from the months, the query is the same as in the showcase.
-    query = model[model.index("select\n") : model.index("{% if")]
-    assert text.endswith(f"{query}{CONDITION}\n")
-
-
 @pytest.mark.parametrize("without", ["{{ config(", "{% if is_incremental() %}"])
 def test_model_that_cannot_be_edited_is_an_error(without: str) -> None:
     from showcase import MODEL, edited
