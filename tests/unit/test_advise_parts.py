@@ -16,14 +16,7 @@ from sample_pages import ADVICE, SPEC
 
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
-from spark_bucketing.advice.layout_options import (
-    AdvisedTable,
-    Compatibility,
-    Options,
-    keys_of,
-    options_of,
-    orders_of,
-)
+from spark_bucketing.advice.layout_options import AdvisedTable, Compatibility, Options, keys_of, options_of, orders_of
 from spark_bucketing.advice.optimizer import Choices, choose
 from spark_bucketing.advice.proposal import proposed
 from spark_bucketing.advice.report import advice_data, write_html, write_text

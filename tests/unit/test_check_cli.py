@@ -23,17 +23,7 @@ from spark_bucketing.checks.acceptance import accept, fingerprint, read_baseline
 from spark_bucketing.checks.project import CheckRequest, OnProgress
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.report import FORMATS
-from spark_bucketing.checks.results import (
-    FailOn,
-    Finding,
-    Fix,
-    Level,
-    Report,
-    Verdict,
-    exit_code,
-    open_findings,
-    unknown_models,
-)
+from spark_bucketing.checks.results import Finding, Fix, Report, Verdict, exit_code, open_findings, unknown_models
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 
@@ -89,11 +79,20 @@ def test_one_run_can_write_several_reports(asked: Asked) -> None:
     assert "'--format': 'pdf' is not one of" in run("--format", "pdf=r.pdf").stderr
 
 
-def test_writing_a_baseline_exits_with_success(asked: Asked, tmp_path: Path) -> None:
+def test_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
     asked(CLEAN)
-    result = run("--write-baseline", str(tmp_path / "b.json"))
+    result = run("--write-baseline", "b")
     assert result.exit_code == 0 and "accepts 0 findings" in result.stderr
-    assert json.loads((tmp_path / "b.json").read_text()) == {"version": 2, "findings": []}
+    assert json.loads(Path("b").read_text()) == {"version": 2, "findings": []}
+    asked(replace(REPORT, unfinished=()))
+    assert run("--write-baseline", "b").exit_code == 0
+    whole = Path("b").read_text()
+    asked(Report((JOINED,)))
+    assert run("--write-baseline", "b", "--select", "joined").exit_code == 0
+    assert Path("b").read_text() == whole
+    asked(REPORT)
+    assert run("--write-baseline", "b").exit_code == 2
+    assert Path("b").read_text() == whole
 
 
 # An internal error must not have the exit code of findings.
@@ -149,18 +148,6 @@ def test_invalid_arguments_are_rejected_before_anything_runs(arguments: str, sai
     assert result.exit_code == 2 and said in result.output and requests == []
 
 
-def test_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
-    asked(replace(REPORT, unfinished=()))
-    assert run("--write-baseline", "b").exit_code == 0
-    whole = Path("b").read_text()
-    asked(Report((JOINED,)))
-    assert run("--write-baseline", "b", "--select", "joined").exit_code == 0
-    assert Path("b").read_text() == whole
-    asked(REPORT)
-    assert run("--write-baseline", "b").exit_code == 2
-    assert Path("b").read_text() == whole
-
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_reports_support_every_character(form: str, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(Report((replace(JOINED, name="q\udcff", path="m/\udcff\N{GRINNING FACE}.sql"),)))
@@ -183,10 +170,7 @@ def test_report_file_has_no_colors_even_if_they_are_forced(asked: Asked, monkeyp
         monkeypatch.setenv(name, value)
     run("--output", "report")
     text = Path("report").read_text()
-    assert (
-        "\x1b" not in text
-        and "shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other." in text
-    )
+    assert "\x1b" not in text and MISMATCH.message in text
 
 
 def reached(folder: Path, **output: Any) -> Result:
@@ -285,7 +269,7 @@ def test_unreadable_or_unwritable_baseline_is_an_error(text: str | None, said: s
         ((TOO_OLD,), "error", 1), ((TOO_OLD,), "never", 0), ((replace(TOO_OLD, accepted="allow"),), "note", 0),
     ],
 )  # fmt: skip
-def test_findings_at_or_above_the_level_fail(findings: tuple[Finding, ...], fail_on: FailOn, code: int) -> None:
+def test_findings_at_or_above_the_level_fail(findings: tuple[Finding, ...], fail_on: Any, code: int) -> None:
     assert exit_code(joined(*findings), fail_on) == code
 
 
@@ -307,7 +291,7 @@ def test_unknown_never_passes_and_an_interruption_outranks_findings() -> None:
     ],
 )
 def test_baseline_accepts_improvements_but_not_regressions(
-    before: tuple[Verdict, Level], after: tuple[Verdict, Level], accepted: bool, tmp_path: Path
+    before: tuple[Verdict, Any], after: tuple[Verdict, Any], accepted: bool, tmp_path: Path
 ) -> None:
     earlier, later = (joined(replace(CAST, level=level), verdict=verdict) for verdict, level in (before, after))
     write_baseline(earlier, tmp_path / "b")

@@ -26,14 +26,7 @@ from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import (
-    CatalogTable,
-    Manifest,
-    Node,
-    read_catalog,
-    read_manifest,
-    seed_columns,
-)
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, seed_columns
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.spec import BucketSpec
 
@@ -86,7 +79,13 @@ def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> 
 
 
 WITHOUT_NAME = {"unique_id": "a", "resource_type": "model"}
-INVALID_NODES = ([], None, {"a": {}}, {"a": WITHOUT_NAME}, {"a": {**WITHOUT_NAME, "name": "a", "meta": ["x"]}})
+INVALID_NODES: list[Any] = [
+    [],
+    None,
+    {"a": {}},
+    {"a": WITHOUT_NAME},
+    {"a": {**WITHOUT_NAME, "name": "a", "meta": ["x"]}},
+]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -170,7 +171,7 @@ def test_message_has_its_own_line() -> None:
 @pytest.mark.parametrize(
     ("terminal", "environment"), [(False, {"FORCE_COLOR": ""}), (False, {"FORCE_COLOR": "1"}), (True, {"TERM": "dumb"})]
 )
-def test_pipe_or_terminal_that_cannot_erase_shows_no_progress(terminal: bool, environment: dict[str, str]) -> None:
+def test_pipe_or_terminal_that_cannot_erase_shows_no_progress(terminal: bool, environment: dict[str, Any]) -> None:
     assert shown(terminal, **environment) == ("tasks are not counted\nthe end\n", "")
 
 

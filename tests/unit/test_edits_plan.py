@@ -140,29 +140,20 @@ def test_link_to_a_file_outside_the_project_is_refused(project: Project) -> None
 
 
 def several(project: Project) -> list[FileEdit]:
-    models = [
-        project.model("crlf", "\ufeffselect 1\r\n-- ü"),
-        project.model("end", "{{ config(buckets=1) }}"),
-        project.model("separator", "select '\u2028\x0c'\n"),
-    ]
-    edits, refusals = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED) for model in models])
+    texts = {"crlf": "\ufeffselect 1\r\n-- ü", "end": "{{ config(buckets=1) }}", "separator": "select '\u2028\x0c'\n"}
+    changes = [ConfigChange(project.model(name, text), BUCKETED) for name, text in texts.items()]
+    edits, refusals = plan_edits(project.folder, project.manifest, changes)
     assert len(edits) == 3 and not refusals
     return edits
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_diff_is_a_valid_patch(project: Project, tmp_path: Path) -> None:
     edits = several(project)
     patch = unified_diff(edits)
     assert patch.startswith("--- a/models/crlf.sql\n+++ b/models/crlf.sql\n@@")
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
-    subprocess.run(
-        ["git", "apply", "-"],
-        input=patch.encode(),
-        cwd=project.folder,
-        check=True,
-        env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path)},
-    )
+    environment = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    subprocess.run(["git", "apply", "-"], input=patch.encode(), cwd=project.folder, check=True, env=environment)
     assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
 
 

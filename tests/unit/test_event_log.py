@@ -10,6 +10,7 @@ from functools import cache
 from io import BytesIO
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from log_events import CREATE, END, comment, statement
@@ -30,7 +31,6 @@ from spark_bucketing.event_log.plan_costs import (
     Accumulators,
     Cost,
     MeasuredOperator,
-    Operators,
     TableKeys,
     plan_costs,
 )
@@ -104,20 +104,19 @@ def test_costs_are_attributed_to_models_and_columns(log: str, runs: int) -> None
     assert sum(cost.shuffle_bytes for cost in costs.values()) == (total if costs else 0)
 
 
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_truncated_logs_are_counted(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
-    content = packed(_plain())
-    found = _read(tmp_path, content[: len(content) * 2 // 3], "app-1.inprogress")
-    assert found.counts.truncated_files == 1
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], range]] = {
+    "truncated": (lambda text: text[: len(text) * 2 // 3], range(1, 15)),
+    "truncated archive": (lambda text: (packed := gzip.compress(text))[: len(packed) * 2 // 3], range(1, 15)),
+    "text after an archive": (lambda text: gzip.compress(text) + b"trailing", range(15, 16)),
+    "wrong checksum": (lambda text: (packed := gzip.compress(text))[:-8] + b"\0\0\0\0" + packed[-4:], range(15, 16)),
+}
+
+
+@pytest.mark.parametrize(("damaged", "runs"), DAMAGES.values(), ids=DAMAGES)
+def test_damaged_and_truncated_logs_are_counted(tmp_path: Path, damaged: Callable[[bytes], bytes], runs: range) -> None:
+    found = _read(tmp_path, damaged(_plain()), "app-1.inprogress")
+    assert found.counts.truncated_files == 1 and found.number_of_runs in runs
     assert "Read 1 file up to a damaged or missing end." in found.counts.warnings
-    assert 0 < found.number_of_runs < 15
-
-
-def test_damaged_gzip_files_are_counted(tmp_path: Path) -> None:
-    content = gzip.compress(_plain())
-    for damaged in (content + b"trailing", content[:-8] + b"\0\0\0\0" + content[-4:]):
-        found = _read(tmp_path, damaged)
-        assert found.counts.truncated_files == 1 and found.number_of_runs == 15
 
 
 def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
@@ -288,8 +287,7 @@ def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
     assert (first.table, first.columns) == ("shop.orders", ("customer_id",))
     spec = BucketSpec(4, ("customer_id",), ("customer_id",), "hive")
     change = ProposedSpec("model.shop.orders", "orders", "shop.orders", None, spec, {}, 1, 1, "", 1.0, 1.0)
-    (with_cost,) = with_costs([change], ranked(found))
-    assert with_cost.measured == first.cost
+    assert [one.measured for one in with_costs([change], ranked(found))] == [first.cost]
 
 
 def test_numbers_of_runs_are_unknown_without_runs_of_the_projects_models() -> None:
@@ -342,7 +340,7 @@ def moved(key: str, below: PlanNode) -> PlanNode:
     return measured(exchange(key, below), shuffleBytesWritten=1, spillSize=2, fetchWaitTime=3)
 
 
-def operator_costs(root: PlanNode, accumulators: Accumulators) -> Operators:
+def operator_costs(root: PlanNode, accumulators: Accumulators) -> dict[MeasuredOperator, dict[TableKeys, Cost]]:
     """Return the costs of tables and keys."""
     found = plan_costs(plan(root), accumulators)
     return {operator: costs for operator, costs in found.items() if UNATTRIBUTED not in costs}
@@ -471,23 +469,21 @@ def test_columns_of_a_union_with_the_same_source_are_told_apart_by_their_ids() -
 
 
 @pytest.mark.parametrize("kind", ["aggregate", "join"])
-def test_measured_requirements_of_a_union_are_united(kind: str) -> None:
+def test_measured_requirements_of_a_union_are_united(kind: Any) -> None:
     keys = [TableKeys("s.a", ("k",)), TableKeys("s.b", ("k",))]
     operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
     (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())
     assert (found.united, found.is_join) == (kind == "aggregate", kind == "join")
 
 
-def test_task_time_is_the_time_of_the_tasks_that_wrote_the_shuffle() -> None:
+@pytest.mark.parametrize(("run_ms", "task_ms"), [(900, 707), (150, 7)])
+def test_task_time_is_the_time_of_the_tasks_that_wrote_the_shuffle(run_ms: int, task_ms: int) -> None:
     other = broadcast(measured(scan("b", 10), scanTime=6))
     joined = join("k", "k", measured(scan("a", 1), scanTime=5), other, name="BroadcastHashJoin")
-    values = {1: 10, 3: 7, 5: 200, 6: 1000}
     # The tasks also spent 200 ms to scan the table. Another stage scanned the small table.
-    for run_ms, expected in ((900, 707), (150, 7)):
-        (costs,) = operator_costs(
-            grouping("k", "Final", moved("k", joined)), Accumulators(values, {1: run_ms})
-        ).values()
-        assert {keys.table: cost.task_ms for keys, cost in costs.items()} == {"d.a": expected}
+    accumulators = Accumulators({1: 10, 3: 7, 5: 200, 6: 1000}, {1: run_ms})
+    (costs,) = operator_costs(grouping("k", "Final", moved("k", joined)), accumulators).values()
+    assert {keys.table: cost.task_ms for keys, cost in costs.items()} == {"d.a": task_ms}
 
 
 @pytest.mark.parametrize("cost", [Cost(1), Cost(0, 1), Cost(task_ms=49), Cost(task_ms=51)])

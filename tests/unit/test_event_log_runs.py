@@ -111,14 +111,13 @@ def test_statement_without_an_end_fails_the_run_in_which_it_started(tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", range(1, 4))
-def test_log_with_the_most_events_of_an_application_counts(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("copy", ["a", "z"])
+def test_log_with_the_most_events_of_an_application_counts(tmp_path: Path, number: int, copy: str) -> None:
     content = Path(write_log(tmp_path / "app", _four_runs())).read_bytes()
     # The path of the truncated copy is first or last.
-    for name in ("a", "z"):
-        (tmp_path / name).write_bytes(content[: len(content) * number // 4])
-        found = read_measured([str(tmp_path)])
-        assert len(found.runs_of(REVENUE)) == 4 and found.counts.copies == 1 and found.counts.applications == 1
-        (tmp_path / name).unlink()
+    (tmp_path / copy).write_bytes(content[: len(content) * number // 4])
+    found = read_measured([str(tmp_path)])
+    assert len(found.runs_of(REVENUE)) == 4 and found.counts.copies == 1 and found.counts.applications == 1
 
 
 def test_concatenated_logs_count_each_application_once(tmp_path: Path) -> None:
@@ -158,14 +157,13 @@ def test_rolling_file_without_events_is_a_gap(tmp_path: Path, damaged: bytes) ->
     assert len(read_measured([str(tmp_path)]).runs_of(REVENUE)) < 4
 
 
-def test_last_line_needs_no_newline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("cut", "runs"), [(1, 4), (2, 3)])
+def test_last_line_needs_no_newline(tmp_path: Path, cut: int, runs: int) -> None:
     log = Path(write_log(tmp_path / "app", _four_runs()))
-    log.write_bytes(log.read_bytes().rstrip(b"\n"))
+    log.write_bytes(log.read_bytes()[:-cut])
     found = read_measured([str(log)])
-    assert len(found.runs_of(REVENUE)) == 4 and found.counts.warnings == []
-    log.write_bytes(log.read_bytes()[:-1])
-    found = read_measured([str(log)])
-    assert len(found.runs_of(REVENUE)) == 3 and found.counts.truncated_files == 1
+    assert (len(found.runs_of(REVENUE)), found.counts.truncated_files) == (runs, cut - 1)
+    assert bool(found.counts.warnings) == (cut > 1)
 
 
 def test_pipes_are_read(tmp_path: Path) -> None:
@@ -261,8 +259,8 @@ SHOP = ("customers", "orders", "revenue")
 def test_verdict_requires_a_noticeable_difference_beyond_noise(
     before: Any, after: Any, least: float | None, verdict: str | None
 ) -> None:
-    runs = (of if isinstance(of, list) else [of + number / 1e6 for number in range(8)] for of in (before, after))
-    assert Difference(*map(tuple, runs), least).verdict == verdict
+    runs = [tuple(of if isinstance(of, list) else (of + n / 1e6 for n in range(8))) for of in (before, after)]
+    assert Difference(runs[0], runs[1], least).verdict == verdict
 
 
 def _measured(table_ms: int, reader_ms: int, bucketed: bool = False) -> Measured:

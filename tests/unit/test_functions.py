@@ -30,7 +30,7 @@ from spark_bucketing.units import parse_size, size
 
 
 def listed(spec: BucketSpec | None) -> list[Any] | None:
-    return spec and [spec.num_buckets, list(spec.bucket_columns), list(spec.sort_columns), spec.bucket_hash]
+    return [spec.num_buckets, list(spec.bucket_columns), list(spec.sort_columns), spec.bucket_hash] if spec else None
 
 
 def stub_layout(config: dict[str, Any], materialized: str) -> list[Any]:

@@ -45,7 +45,7 @@ def summary(found: PhysicalPlan) -> dict[str, Any]:
     """Return what check reads from a document."""
     shuffles = [one.shuffle for one in found.walk() if one.shuffle]
     scans = [one.scan for one in found.walk() if one.scan]
-    keys = [key.source for op in operators(found) for side in op.sides for key in side.keys]
+    keys = [key.source for op in operators(found) for side in op.sides for key in side.keys or ()]
     return {
         "operators": [" ".join([op.kind, *op.tables]) for op in operators(found)],
         "casts": sorted({f"{key.scan.table} to {key.cast}" for key in keys if key and key.cast}),

@@ -28,14 +28,7 @@ from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketHash, BucketSpec
 from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, bucket_of
-from spark_bucketing.tables.compatibility import (
-    Merging,
-    compatible_read,
-    readable_ranges,
-    runs,
-    smallest_rewrite,
-    span,
-)
+from spark_bucketing.tables.compatibility import Merging, compatible_read, readable_ranges, runs, smallest_rewrite, span
 from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.metadata import partition_of
 from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata, words
@@ -265,8 +258,7 @@ def test_findings_follow_in_whole_lines_and_first_on_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layouts", "code"),
-    [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)],
+    ("layouts", "code"), [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)]
 )
 def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[BucketedFiles], code: int) -> None:
     assert exit_code({layout.state for layout in layouts}) == code
