@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
+from case_tables import cases
 from report_pages import Page, schema_errors, written
 from sample_pages import ADVICE, SPEC
 
@@ -68,21 +69,7 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
     assert read_runs(tmp_path / "runs") == {"model.p.a": 2.0}
 
 
-DUPLICATE, INVALID = "duplicate (name|key)", "instead"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("orders: 1GiB\norders: 2GiB", DUPLICATE), ("orders: 1GiB\nOrders: 2GiB", DUPLICATE),
-        ("orders: {bytes: 1GiB, bytes: 2GiB}", DUPLICATE), ('{"orders": "1GiB", "orders": "2GiB"}', DUPLICATE),
-        ("orders: .inf", INVALID), ("orders: ~", INVALID), ("orders: {partitions: .inf}", INVALID),
-        ("orders: {partitions: -3}", INVALID), ("orders: {partitions: 2.5}", INVALID), ("orders: {rows: 7}", INVALID),
-        ("orders: {columns: {k: 5}}", INVALID), ("orders: {columns: {k: {distnct: 5}}}", INVALID),
-        ("orders: {columns: {k: {distinct: -5}}}", INVALID), ("orders: {columns: {k: {largest: 50}}}", INVALID),
-        ("orders: {columns: {k: {largest: .nan}}}", INVALID),
-    ],
-)  # fmt: skip
+@cases("project/sizes", text=..., said="instead")
 def test_invalid_sizes_are_rejected(tmp_path: Path, text: str, said: str) -> None:
     sizes = tmp_path / ("sizes.json" if text.startswith("{") else "sizes.yml")
     sizes.write_text(text)

@@ -56,27 +56,7 @@ def test_edit_with_an_unexpected_result_is_refused(wrong: str, monkeypatch: pyte
         edit_sql("{{ config(a=1, c=1) }}x", {"buckets": 8, "c": None})
 
 
-FILE = """\
-# All of them.
-version: 2
-
-models:
-  - name: other
-    config: {buckets: 4}
-  - name: events   # ours
-    description: "Ä: 'x'"
-    config:
-      materialized: table  # for now
-      # The keys of all joins.
-      clustered_by:
-        - user_id
-        - ds
-
-      tags: [a,   b]   # as they are
-    # About columns.
-    columns:
-      - name: user_id
-"""
+FILE = (REPOSITORY / "tests" / "cases" / "edits" / "properties.txt").read_text()
 LIST = "- user_id\n        - ds"
 
 
@@ -114,32 +94,10 @@ def test_styles_of_yaml_are_kept(before: str, wanted: dict[str, object], after: 
     assert edited(config(before), wanted) == config(after)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("models: [", "not valid YAML"),
-        (config("description: x\n"), "no config"),
-        (config("config:\n"), "no config"),
-        (config("config: text\n"), "not a mapping"),
-        (config("config:\n  a: 1\n") + "  - name: events\n", "defines the model twice"),
-        (config("config:\n  a: \"{{ var('n') }}\"\n"), "sets a with a Jinja expression"),
-        (config("config:\n  a: [\"{{ var('n') }}\"]\n"), "sets a with a Jinja expression"),
-        ("x: &x {a: 1}\n" + config("config: *x\n"), "cannot be edited"),
-        (config("config: &y\n  a: 1\n") + "  - name: z\n    config: *y\n", "cannot be edited"),
-        ("models:\n  - &m\n    name: events\n    config:\n      a: 1\nothers:\n  - *m\n", "cannot be edited"),
-        (config("config:\n  a:\n    - x  # why\n    - y\n"), "cannot be edited"),
-        (config("config: {a: [x, # why\n  y]}\n"), "cannot be edited"),
-    ],
-)
-def test_unsafe_edit_of_yaml_is_refused_with_the_reason(text: str, reason: str) -> None:
+@cases("edits/refused", file=..., value=["b"], reason=...)
+def test_unsafe_edit_of_yaml_is_refused_with_the_reason(file: str, value: object, reason: str) -> None:
     with pytest.raises(CannotEditError, match=reason):
-        edit_properties(text, "events", {"a": ["b"]})
-
-
-@pytest.mark.parametrize("text", ["config:\n  a: 1\n", "config:\n  a: 1\n  # About b.\n  b: 1\n"])
-def test_removal_of_all_keys_or_of_comments_is_refused(text: str) -> None:
-    with pytest.raises(CannotEditError, match="cannot be edited"):
-        edit_properties(config(text), "events", {"a": None})
+        edit_properties(file, "events", {"a": value})
 
 
 KEYS = st.sampled_from(["materialized", "buckets", "clustered_by", "sorted_by", "tags", "enabled", "Ünïcode"])

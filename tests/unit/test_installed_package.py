@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from case_tables import cases
 from click.testing import CliRunner
 from dbt_projects import dbt_project
 from sample_report import REPORT
@@ -99,25 +100,7 @@ def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
 
 
-KEY, ORGANIZED = "clustered_by=['k']", "materialized='organized_incremental', num_files=4"
-
-
-@pytest.mark.parametrize(
-    ("dispatched", "config", "message"),
-    [
-        (True, f"materialized='bucketed_table', {KEY}, buckets=4", None),
-        (True, f"materialized='bucketed_table', {KEY}, bucket=4", "found:    bucket=4"),
-        (False, f"materialized='bucketed_table', {KEY}, bucket=4", None),
-        (
-            True,
-            f"materialized='bucketed_incremental', {KEY}, buckets=4, on_schema_change='append'",
-            "`on_schema_change`",
-        ),
-        (True, f"materialized='organized_table', {KEY}, num_files=4", "Model `m` has an invalid `clustered_by`"),
-        (True, f"{ORGANIZED}, target_file_size=7", "target_file_size and num_files"),
-        (True, f"{ORGANIZED}, incremental_strategy='merge', unique_key='k'", "`incremental_strategy`"),
-    ],
-)
+@cases("project/parse_errors", dispatched=True, config=..., message=None)
 def test_parsing_reports_config_errors_if_the_package_may_name_tables(
     tmp_path: Path, dispatched: bool, config: str, message: str | None
 ) -> None:
