@@ -48,6 +48,7 @@ def plan(root: PlanNode) -> PhysicalPlan:
 def op(name: str, *inputs: PlanNode, kind: str = "unknown", **properties: Any) -> PlanNode:
     """Return an operator that outputs the columns of its inputs."""
     output = properties.pop("output", tuple(column for node in inputs for column in node.output))
+    output = output.output if isinstance(output, PlanNode) else output
     operator, _, title = name.partition(" ")
     return PlanNode(0, operator, kind, title, children=inputs, columns=output, **properties)
 
@@ -110,3 +111,17 @@ def broadcast_join(left_key: str, right_key: str, left: PlanNode, right: PlanNod
 
 def union(*inputs: PlanNode) -> PlanNode:
     return op("Union", *inputs, kind="union", output=inputs[0].output)
+
+
+def built(tree: Any, nodes: dict[int, Any] | None = None) -> Any:
+    """Return the node of a list of a builder's name and its arguments; a list that occurs twice is the same node."""
+    nodes = {} if nodes is None else nodes
+    if isinstance(tree, dict):
+        return {name: built(value, nodes) for name, value in tree.items()}
+    if not isinstance(tree, list):
+        return tree
+    if id(tree) not in nodes:
+        arguments = [built(one, nodes) for one in tree[1:]]
+        named = arguments.pop() if isinstance(arguments[-1], dict) else {}
+        nodes[id(tree)] = globals()[tree[0]](*arguments, **named)
+    return nodes[id(tree)]

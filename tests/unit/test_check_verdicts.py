@@ -20,10 +20,9 @@ from plan_trees import (
     SETTINGS,
     broadcast,
     broadcast_join,
+    built,
     exchange,
-    grouping,
     join,
-    op,
     plan,
     reused,
     scan,
@@ -101,56 +100,18 @@ def judged(found: PhysicalPlan) -> list[OperatorResult]:
     return list(judge(Query(found, TABLES, Settings(SETTINGS))))
 
 
-def join_over(name: str, kind: str) -> PhysicalPlan:
-    return plan(join("k", "k", op(name, scan("s8", 1), kind=kind), scan("s8b", 11)))
-
-
-LEFT, RIGHT = (op(f"CometScan parquet d.{name}", output=scan(name, 1).output) for name in ("s8", "s8b"))
-COMET = op("CometSortMergeJoin Inner", op("CometExchange", LEFT), RIGHT, guess="join")
-PARTIAL = op("CometHashAggregate", scan("s8", 1), guess="aggregate")
-SKEWED = join("k", "k", exchange("k", scan("s8", 1)), scan("s8b", 11))
-SMALL = broadcast(scan("plain", 11))
-FIRST = broadcast_join("k", "k", scan("s8", 1), SMALL)
-SECOND = broadcast_join("k", "k", scan("s8b", 21), reused(SMALL, 31))
-CASES = {
-    "an unknown operator on a path": (join_over("PhotonShuffle", "unknown"), ["join unknown"]),
-    "a known operator on a path": (join_over("CometColumnarToRow", "other"), ["join sort-free"]),
-    "another engine's join": (plan(op("CometColumnarToRow", COMET, kind="other")), ["join unknown"]),
-    "another engine's stage": (plan(op("NativeStage", scan("s8", 1))), ["other unknown"]),
-    "another engine's partial aggregate": (plan(grouping("k", "", PARTIAL)), ["distinct unknown", "aggregate unknown"]),
-    "a shuffled side": (plan(SKEWED), ["join one-sided"]),
-    "a reused broadcast is not a shuffle": (plan(union(FIRST, SECOND)), ["join broadcast"] * 2),
-}
-
-
-@pytest.mark.parametrize(("tree", "verdicts"), CASES.values(), ids=CASES)
-def test_unrecognized_operator_is_unknown_instead_of_omitted_or_good(tree: PhysicalPlan, verdicts: list[str]) -> None:
-    found = judged(tree)
-    assert [f"{result.kind} {result.verdict.value}" for result in found] == verdicts
-    # Without a shuffle, check counts no Exchanges. If an operator is unknown, check gives no reasons.
-    assert not any(result.exchanges for result in found if result.verdict.value in ("sort-free", "broadcast"))
-    assert not any(result.findings for result in found if result.verdict.value != "one-sided")
-
-
-def test_description_names_all_operators_of_another_engine() -> None:
-    names = "CometExchange, CometScan, CometSortMergeJoin"
-    assert judged(plan(COMET))[0].description.endswith(f"Inner (not a Spark operator: {names})")
-
-
-@pytest.mark.parametrize("name", ["TakeOrderedAndProject", "CollectLimit"])
-def test_limit_that_collects_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
-    limit = op(name, scan("s8", 1), kind="gather")
-    (group,) = judged(plan(grouping("k", "Complete", limit)))
-    assert (group.verdict.value, group.exchanges) == ("shuffled", 1)
-    assert [finding.reason for finding in group.findings] == ["repartitioned-below"]
-    assert "LIMIT collects the rows in one partition" in group.findings[0].message
-
-
-def test_table_of_another_catalog_is_not_confused_with_a_table_of_the_session() -> None:
-    tree = plan(join("k", "k", exchange("k", scan("ice.d.s8", 1)), scan("s8b", 11)))
-    assert tree.tables == ("ice.d.s8", "d.s8b")
-    (found,) = judged(tree)
-    assert [finding.reason for finding in found.findings] == ["side-not-bucketed"]
+@cases("plans/verdicts", tree=..., operators=..., said="")
+def test_operators_of_a_plan_have_the_expected_verdicts_and_findings(
+    tree: list[Any], operators: list[list[str]], said: str
+) -> None:
+    found = judged(plan(built(tree)))
+    assert [
+        [f"{one.kind} {one.verdict.value} {one.exchanges} {one.sorts}"]
+        + [f"{finding.reason} {finding.bytes_shuffled}" for finding in one.findings]
+        for one in found
+    ] == operators
+    text = "".join(part for one in found for part in (one.description, *(finding.message for finding in one.findings)))
+    assert said in text and "ReusedExchange" not in text
 
 
 def test_finding_has_the_line_of_its_operator_and_covers_the_sorts_of_both_inputs() -> None:
@@ -204,53 +165,6 @@ MOVED = exchange("v", scan("s8", 1))
 SELF_JOIN = join("v", "v", sort("v", MOVED), sort("v", reused(MOVED, 11)))
 
 
-def two_joins() -> PlanNode:
-    """The upper join reuses an exchange of the lower join."""
-    moved = exchange("v", scan("s8", 1))
-    lower = join("v", "v", moved, scan("s8b", 11))
-    return join("k", "v", exchange("k", lower), reused(moved, 21))
-
-
-def grouped_once() -> PlanNode:
-    """with g as (select v, count(*) as n from s8 group by v) select ... from g x join g y; the reuse comes first."""
-    counted = exchange("v", grouping("v", "Partial", scan("s8", 1)))
-    return join("v", "v", grouping("v", "Final", reused(counted, 12)), grouping("v", "Final", counted))
-
-
-def united() -> PlanNode:
-    moved = exchange("v", scan("s8", 1))
-    both = exchange("v", union(moved, reused(moved, 11)))
-    return join("v", "v", both, exchange("v", scan("s16", 21)))
-
-
-def short(result: OperatorResult) -> tuple[str, int, int, list[tuple[str, int]]]:
-    reasons = [(finding.reason, finding.bytes_shuffled or 0) for finding in result.findings]
-    return f"{result.kind} {result.verdict.value}", result.exchanges, result.sorts, reasons
-
-
-KEYS, BELOW = "keys-miss-bucket-column", "repartitioned-below"
-REUSING = {
-    "one join": (plan(SELF_JOIN), [("join shuffled", 1, 2, [(KEYS, 8000)])]),
-    "two joins": (
-        plan(two_joins()),
-        [("join shuffled", 1, 0, [(BELOW, 16000), (KEYS, 0)]), ("join one-sided", 1, 0, [(KEYS, 8000)])],
-    ),
-    "two groupings": (
-        plan(grouped_once()),
-        [("join sort-free", 0, 0, []), ("aggregate shuffled", 0, 0, [(KEYS, 0)]), ("aggregate shuffled", 1, 0, [(KEYS, 8000)])],
-    ),
-    "a union": (plan(united()), [("join shuffled", 3, 0, [(KEYS, 8000), (BELOW, 8000), (KEYS, 16000)])]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("tree", "expected"), REUSING.values(), ids=REUSING)
-def test_reused_exchange_and_its_bytes_count_once(tree: PhysicalPlan, expected: list[Any]) -> None:
-    found = judged(tree)
-    assert [short(result) for result in found] == expected
-    assert sum(result.exchanges for result in found) == tree.counts.exchanges
-    assert not any("ReusedExchange" in finding.message for result in found for finding in result.findings)
-
-
 def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
     moved = exchange("v", scan("s8", 1, read_bytes=100))
     (one,) = required_layouts("q", plan(join("v", "v", sort("v", moved), sort("v", reused(moved, 11)))))
@@ -260,7 +174,10 @@ def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
 
 
 def test_reused_broadcast_hides_no_table() -> None:
-    (one,) = required_layouts("q", plan(join("v", "v", exchange("v", FIRST), exchange("v", SECOND))))
+    small = broadcast(scan("plain", 11))
+    first = broadcast_join("k", "k", scan("s8", 1), small)
+    second = broadcast_join("k", "k", scan("s8b", 21), reused(small, 31))
+    (one,) = required_layouts("q", plan(join("v", "v", exchange("v", first), exchange("v", second))))
     assert [side.table for side in one.sides] == ["d.s8", "d.s8b"]
 
 
