@@ -101,7 +101,9 @@ def join(
 ) -> PlanNode:
     output = left.output if kind in ("LeftSemi", "LeftAnti") else (*left.output, *right.output)
     build = "right" if name.startswith("Broadcast") else None
-    found = Join(kind, (column(left, left_key),), (column(right, right_key),), build)
+    has_keys = name != "BroadcastNestedLoopJoin"
+    keys = [(column(side, key),) if has_keys else () for side, key in ((left, left_key), (right, right_key))]
+    found = Join(kind, keys[0], keys[1], build)
     return op(f"{name} {kind}", left, right, kind="join", join=found, output=output)
 
 
@@ -111,6 +113,26 @@ def broadcast_join(left_key: str, right_key: str, left: PlanNode, right: PlanNod
 
 def union(*inputs: PlanNode) -> PlanNode:
     return op("Union", *inputs, kind="union", output=inputs[0].output)
+
+
+def measured(node: PlanNode, **metrics: int) -> PlanNode:
+    """Return a node with metrics, by accumulator id."""
+    node.metrics = metrics
+    return node
+
+
+def moved(key: str, below: PlanNode) -> PlanNode:
+    return measured(exchange(key, below), shuffleBytesWritten=1, spillSize=2, fetchWaitTime=3)
+
+
+def branch(table: str, first: int, rows: int = 0) -> PlanNode:
+    """Return a table scan whose number of rows is an accumulator with this id."""
+    return measured(scan(table, first), **({"numOutputRows": rows} if rows else {}))
+
+
+def kept(column: int, below: PlanNode) -> PlanNode:
+    """Return a projection to the column with this id."""
+    return op("Project", below, kind="project", output=tuple(one for one in below.output if one.id == column))
 
 
 def built(tree: Any, nodes: dict[int, Any] | None = None) -> Any:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import cases
 from log_events import CREATE, END, comment, statement
-from plan_trees import broadcast, exchange, grouping, join, op, plan, scan, sort, union
+from plan_trees import branch, broadcast, built, exchange, grouping, join, measured, moved, op, plan, scan, sort, union
 from report_pages import schema_errors, written
 
 from spark_bucketing.advice.advice import Advice, ProposedSpec
@@ -35,7 +36,7 @@ from spark_bucketing.event_log.plan_costs import (
     plan_costs,
 )
 from spark_bucketing.extension.settings import as_profile, event_log_settings
-from spark_bucketing.plan.document import Expression, Join, PlanNode, Shuffle, Source
+from spark_bucketing.plan.document import Expression, PlanNode, Shuffle, Source
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.gz"
@@ -330,16 +331,6 @@ def test_costs_of_a_finding_are_those_of_its_columns_and_its_model(
     assert measured or model.operators == (operator,)
 
 
-def measured(node: PlanNode, **metrics: int) -> PlanNode:
-    """Return a node with metrics, by accumulator id."""
-    node.metrics = metrics
-    return node
-
-
-def moved(key: str, below: PlanNode) -> PlanNode:
-    return measured(exchange(key, below), shuffleBytesWritten=1, spillSize=2, fetchWaitTime=3)
-
-
 def operator_costs(root: PlanNode, accumulators: Accumulators) -> dict[MeasuredOperator, dict[TableKeys, Cost]]:
     """Return the costs of tables and keys."""
     found = plan_costs(plan(root), accumulators)
@@ -350,11 +341,6 @@ def shuffled(root: PlanNode, values: dict[int, int]) -> dict[TableKeys, int]:
     """Return the shuffled bytes of tables and keys."""
     found = operator_costs(root, Accumulators(values))
     return {keys: cost.shuffle_bytes for costs in found.values() for keys, cost in costs.items()}
-
-
-def branch(table: str, first: int, rows: int = 0) -> PlanNode:
-    """Return a table scan whose number of rows is an accumulator with this id."""
-    return measured(scan(table, first), **({"numOutputRows": rows} if rows else {}))
 
 
 def branches() -> PlanNode:
@@ -421,40 +407,12 @@ def test_sums_include_costs_of_no_table_and_key() -> None:
     assert json.loads(written(write_json, advice))["unattributed"]["shuffle_bytes"] == 670
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "key", "tables"),
-    [
-        ("Inner", "BroadcastHashJoin", 1, {"a": "k", "b": "k"}),
-        # Rows with equal keys of the broadcast table are in the same bucket of the other table.
-        ("Inner", "BroadcastHashJoin", 4, {"a": "k"}),
-        ("LeftOuter", "BroadcastHashJoin", 4, {}),
-        ("Inner", "BroadcastNestedLoopJoin", 4, {}),
-    ],
-)
-def test_key_of_a_broadcast_table_is_the_equal_key_of_the_other_table(
-    kind: str, name: str, key: int, tables: dict[str, str]
+@cases("plans/costs", tree=..., values=..., costs=...)
+def test_costs_are_those_of_the_tables_whose_columns_are_keys(
+    tree: list[Any], values: dict[int, int], costs: dict[str, int]
 ) -> None:
-    joined = join("k", "k", branch("a", 1, 11), broadcast(scan("small", 4)), kind, name)
-    if name == "BroadcastNestedLoopJoin":
-        joined.join = Join(kind, build="right")
-    joined = measured(op("Project", joined, kind="project", output=[one for one in joined.output if one.id == key]))
-    below = union(joined, branch("b", 10, 12)) if key == 1 else joined
-    assert set(shuffled(grouping("k", "Final", moved("k", below)), {1: 1000, 11: 1, 12: 1})) == {
-        TableKeys(f"d.{table}", (column,)) for table, column in tables.items()
-    }
-
-
-def test_operators_in_the_first_branch_of_a_union_leave_the_other_tables_their_share() -> None:
-    first = measured(grouping("k", "Final", exchange("k", scan("a", 1))), numOutputRows=11)
-    found = shuffled(grouping("k", "Final", moved("k", union(first, branch("b", 10, 12)))), {1: 1000, 11: 100, 12: 300})
-    assert found[TableKeys("d.b", ("k",))] == 750 and sum(found.values()) == 750
-
-
-def test_nested_unions_of_one_table_are_followed() -> None:
-    inner = measured(op("Filter", union(branch("b", 10, 12), branch("a", 20, 13)), kind="other"), numOutputRows=14)
-    top = grouping("k", "Final", moved("k", union(branch("a", 1, 11), inner)))
-    found = shuffled(top, {1: 1000, 11: 500, 12: 100, 13: 400, 14: 500})
-    assert {keys.table: size for keys, size in found.items()} == {"d.a": 900, "d.b": 100}
+    found = shuffled(built(tree), values)
+    assert {f"{keys.table}.{'.'.join(map(str, keys.columns))}": size for keys, size in found.items()} == costs
 
 
 def test_columns_of_a_union_with_the_same_source_are_told_apart_by_their_ids() -> None:
