@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
+from case_tables import cases
 from click.testing import CliRunner, Result
 
 from spark_bucketing import api
@@ -128,46 +129,23 @@ def test_project_is_set_up_if_no_model_gets_buckets(
     assert "No model gets buckets" not in run(shop, "--setup-only", "--target", "dev").output
 
 
-def test_nothing_is_written_without_consent(shop: Path) -> None:
+@cases("commands/init", arguments=..., size=40 * 2**30, code=..., said=..., unchanged="")
+def test_request_that_is_invalid_or_without_consent_changes_nothing(
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    size: int | None,
+    code: int,
+    said: list[str],
+    unchanged: str,
+) -> None:
+    monkeypatch.setattr(command, "_size", lambda *_: size)
     before = files(shop)
-    result = run(shop, "--model", "orders", "--clustered-by", "customer_id")
-    assert result.exit_code == 1 and "pass --yes" in result.output
-    assert "+  - git: " + ADDRESS in result.output and "+        spark.jars:" in result.output
-    assert "No file was changed" in result.output and files(shop) == before
-
-
-def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:
-    result = run(shop, "--target", "prod", "--yes")
-    assert files(shop)["profiles.yml"] == PROFILE
-    assert "spark.driver.extraClassPath=/jars/e.jar" in result.output and "spark-defaults.conf" in result.output
-
-
-ORDERS = ("--model", "orders", "--clustered-by", "customer_id")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (ORDERS[:2], "--model and --clustered-by must be used together"),
-        (("--buckets", "8"), "require --model"),
-        ((*ORDERS, "--setup-only"), "--setup-only excludes it"),
-        (("--model", "order", "--clustered-by", "a"), "The project has no model `order`."),
-        (("--target", "none"), "does not have a target named 'none'"),
-    ],
-)
-def test_invalid_request_changes_nothing(shop: Path, arguments: tuple[str, ...], message: str) -> None:
-    before = files(shop)
-    result = run(shop, *arguments, "--yes")
-    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
-    assert files(shop) == before
-
-
-def test_missing_table_requires_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "_size", lambda *_: None)
-    assert "The size of model `orders` is unknown." in run(shop, *ORDERS).output
-    assert "smaller than 256 MiB" in run(shop, *ORDERS, "--size", "1MiB").output
-    assert "buckets=7" in run(shop, *ORDERS, "--buckets", "7").output
-    assert "buckets=200" in run(shop, *ORDERS, "--size", "50GiB", "--buckets", "200").output
+    result = run(shop, *arguments.split())
+    assert result.exit_code == code and "Traceback" not in result.output
+    assert [text for text in said if text not in result.output] == []
+    after = files(shop)
+    assert after[unchanged] == before[unchanged] if unchanged else after == before
 
 
 @pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: fork"])
