@@ -149,26 +149,27 @@ def test_joined_tables_get_matching_bucket_counts_even_without_the_extension() -
         assert extension or chosen[0] == chosen[1]
 
 
-def test_join_requires_its_keys_at_the_same_positions() -> None:
-    sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
-    requirement, compatibility = RequiredLayout("q", "join", sides), Compatibility(True)
-    kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
-    ab, ba, odd = (BucketSpec(n, by, by, "hive") for n, by in ((4, ("a", "b")), (8, ("b", "a")), (3, ("a", "b"))))
-    assert [compatibility.gain(requirement, [kj, one]) for one in (ab, ba, odd, None)] == [4, 2, 2, 2]
+SIDES = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
+UNITED = (Requirement("t", ("k",), 1, 0), Requirement("u", ("a",), 2, 0))
+QUERIES = {"join": RequiredLayout("q", "join", SIDES), "union": RequiredLayout("q", "aggregate", UNITED, united=True)}
 
 
-def test_subset_of_the_join_keys_suffices_if_the_session_allows_it() -> None:
-    sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
-    requirement = RequiredLayout("q", "join", sides)
-    assert keys_of([requirement], Compatibility(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
-    assert keys_of([requirement], Compatibility(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
-    by_k, sorted_by_all = (BucketSpec(8, ("k",), order, "hive") for order in (("k",), ("k", "j")))
-    for compatibility in (Compatibility(True), Compatibility(False, all_keys=False)):
-        # The join needs neither a shuffle nor a sort, because the files are sorted by all keys.
-        assert compatibility.gain(requirement, [by_k, None]) == 1
-        assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
-        assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
-    assert Compatibility(False).gain(requirement, [by_k, None]) == 0
+def spec_of(text: str) -> BucketSpec | None:
+    """Return the spec of text such as `8 k j`, or of `8 k, k j` with other sort columns."""
+    by, _, order = text.partition(", ")
+    number, *columns = by.split() or [""]
+    return BucketSpec(int(number), tuple(columns), tuple(order.split() or columns), "hive") if text else None
+
+
+@cases("project/gains", query=..., extension=True, all_keys=True, specs=..., gain=...)
+def test_specs_serve_a_query_together(query: str, extension: bool, all_keys: bool, specs: list[str], gain: int) -> None:
+    assert Compatibility(extension, all_keys).gain(QUERIES[query], [spec_of(one) for one in specs]) == gain
+
+
+def test_subset_of_the_join_keys_is_a_candidate_if_the_session_allows_it() -> None:
+    keys = keys_of([QUERIES["join"]], Compatibility(True))
+    assert keys["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
+    assert keys_of([QUERIES["join"]], Compatibility(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
 
 
 def test_files_are_also_sorted_by_window_order() -> None:
@@ -179,15 +180,6 @@ def test_files_are_also_sorted_by_window_order() -> None:
     assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
     in_folders = replace(subject("t"), table=TableFacts("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
     assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
-
-
-def test_inputs_of_a_union_are_bucketed_together_or_not_at_all() -> None:
-    requirement = RequiredLayout(
-        "q", "aggregate", (Requirement("t", ("k",), 1, 0), Requirement("u", ("a",), 2, 0)), united=True
-    )
-    k, a, other = (BucketSpec(n, (name,), (name,), "hive") for n, name in ((8, "k"), (8, "a"), (16, "a")))
-    assert [Compatibility(True).gain(requirement, [k, one]) for one in (a, None, other)] == [3, 0, 0]
-    assert Compatibility(False).gain(requirement, [k, a]) == 0
 
 
 def test_number_of_runs_decides_between_competing_models() -> None:
