@@ -10,7 +10,7 @@ import yaml
 from conftest import REPOSITORY
 
 
-def cases(path: str, **columns: Any) -> pytest.MarkDecorator:
+def cases(path: str, /, **columns: Any) -> pytest.MarkDecorator:
     """Parametrize a test with the cases of a file in `tests/cases`; columns have the given values if a case has none."""
     found = yaml.safe_load((REPOSITORY / "tests" / "cases" / f"{path}.yml").read_text())
     assert all(case.keys() <= {*columns, "name"} for case in found), f"{path} has an unknown column"

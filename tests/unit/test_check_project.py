@@ -11,10 +11,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-import yaml
+from case_tables import cases
 from dbt_projects import VERSION, compiled, dbt_project, later
 
-from conftest import REPOSITORY
 from spark_bucketing.checks import stub_tables
 from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
@@ -78,30 +77,11 @@ def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> 
     assert not is_fresh(project / "none.json", project, project)
 
 
-WITHOUT_NAME = {"unique_id": "a", "resource_type": "model"}
-INVALID_NODES: list[Any] = [
-    [],
-    None,
-    {"a": {}},
-    {"a": WITHOUT_NAME},
-    {"a": {**WITHOUT_NAME, "name": "a", "meta": ["x"]}},
-]
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ("{", "not valid JSON"),
-        ([], "no dbt_schema_version"),
-        ({"metadata": None}, "no dbt_schema_version"),
-        ({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v4.json"}}, "v4.json"),
-        *(({"metadata": VERSION, "nodes": nodes}, "invalid node") for nodes in INVALID_NODES),
-        (None, "cannot be read.\n  found:    No such file"),
-    ],
-)
-def test_unreadable_manifest_is_an_error(data: object, said: str, tmp_path: Path) -> None:
-    if data is not None:
-        (tmp_path / "m.json").write_text(data if isinstance(data, str) else json.dumps(data))
+@cases("project/manifests", text=None, nodes=None, said=...)
+def test_unreadable_manifest_is_an_error(text: str | None, nodes: str | None, said: str, tmp_path: Path) -> None:
+    text = f'{{"metadata": {json.dumps(VERSION)}, "nodes": {nodes}}}' if nodes else text
+    if text is not None:
+        (tmp_path / "m.json").write_text(text)
     with pytest.raises(ProjectError, match=rf"m\.json[\s\S]*{said}"):
         read_manifest(tmp_path / "m.json")
 
@@ -425,13 +405,9 @@ def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: 
     assert len(planner.rows.call_args_list) == 2 * created
 
 
-LINES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "shared" / "lines.yml").read_text())
-
-
-@pytest.mark.parametrize("case", LINES, ids=lambda case: f"{case['compiled'][:10]!r} {case['lines']}")
-def test_compiled_line_is_found_in_the_model(case: dict[str, Any]) -> None:
-    found = {number: source_line(case["compiled"], number, case["raw"]) for number in case["lines"]}
-    assert found == case["lines"]
+@cases("shared/lines", compiled=..., raw=..., lines=...)
+def test_compiled_line_is_found_in_the_model(compiled: str, raw: str, lines: dict[int, int | None]) -> None:
+    assert {number: source_line(compiled, number, raw) for number in lines} == lines
 
 
 def test_line_with_much_jinja_is_mapped_quickly() -> None:

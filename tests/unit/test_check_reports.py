@@ -9,6 +9,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from case_tables import cases
 from report_pages import Page, schema_errors
 from rich.console import Console
 from sample_pages import CLICKS, FILES, organized, pages
@@ -97,19 +98,7 @@ def test_sarif_follows_the_standard() -> None:
     assert "gone" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-# The path, the project directory within the repository, and the resulting path in each format.
-PATHS = [
-    ("sarif", "models/a b#c%.sql", "", "models/a%20b%23c%25.sql"),
-    ("github", "a,b:c.sql", "", "a%2Cb%3Ac.sql"),
-    ("sarif", "models/m.sql", "shop", "shop/models/m.sql"),
-    ("github", "models/m.sql", "shop", "shop/models/m.sql"),
-    # A path outside the repository.
-    ("sarif", "/tmp/x y.sql", "shop", "file:///tmp/x%20y.sql"),
-    ("github", "/tmp/x y.sql", "shop", "/tmp/x y.sql"),
-]
-
-
-@pytest.mark.parametrize(("form", "path", "folder", "found"), PATHS)
+@cases("project/paths", form=..., path=..., folder="", found=...)
 def test_paths_are_relative_to_the_repository_and_escaped(form: str, path: str, folder: str, found: str) -> None:
     text = written(form, Report((replace(JOINED, path=path),), folder=folder))
     place = r'"artifactLocation": {\s*"uri": "([^"]*)"' if form == "sarif" else "file=([^,:]*)"

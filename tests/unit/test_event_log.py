@@ -300,35 +300,20 @@ def test_numbers_of_runs_are_unknown_without_runs_of_the_projects_models() -> No
     assert measured_runs(Measured(runs={**others, "table.s.t": run}), nodes) == {"model.p.t": 1, "source.p.raw.raw": 1}
 
 
-COSTLY = Run(0, 1, operators={MeasuredOperator("join", ()): {TableKeys("s.t", ("id",)): Cost(shuffle_bytes=1024)}})
-FAILED = Run(0, 1, failed=True)
-
-
-@pytest.mark.parametrize(
-    ("table", "key", "runs", "measured"),
-    [
-        ("s.t", "user_id", {"model.p.m": COSTLY}, False),
-        ("s.t", "id", {"model.p.m": COSTLY}, True),
-        ("s.t", "`id`", {"model.p.m": COSTLY}, True),
-        ("s.none", "id", {"model.p.m": COSTLY}, False),
-        ("s.t", "id", {"model.p.view": COSTLY}, False),
-        # Other writes to the table do not count if runs have the model's query comment.
-        ("s.t", "id", {"table.s.m": COSTLY}, True),
-        ("s.t", "id", {"table.s.m": COSTLY, "model.p.m": FAILED}, False),
-    ],
-)
+@cases("event_logs/finding_costs", table=..., key=..., runs=..., is_measured=...)
 def test_costs_of_a_finding_are_those_of_its_columns_and_its_model(
-    table: str, key: str, runs: dict[str, Run], measured: bool
+    table: str, key: str, runs: dict[str, str], is_measured: bool
 ) -> None:
-    found = Measured(runs={node: {("app", node): run} for node, run in runs.items()})
-    operator = OperatorResult(
-        "join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=(Finding("x", "It shuffles.", (table,)),)
-    )
+    costs: Any = {MeasuredOperator("join", ()): {TableKeys("s.t", ("id",)): Cost(shuffle_bytes=1024)}}
+    of = {"costly": Run(0, 1, operators=costs), "failed": Run(0, 1, failed=True)}
+    found = Measured(runs={node: {("app", node): of[run]} for node, run in runs.items()})
+    findings = (Finding("x", "It shuffles.", (table,)),)
+    operator = OperatorResult("join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=findings)
     report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m", table="s.m"),))
     (model,) = with_measured_costs(report, found).models
-    cost = "\nMean cost per run, measured in 1 run: 1.0 KiB shuffled" if measured else ""
+    cost = "\nMean cost per run, measured in 1 run: 1.0 KiB shuffled" if is_measured else ""
     assert model.operators[0].findings[0].message.startswith(f"It shuffles.{cost}")
-    assert measured or model.operators == (operator,)
+    assert is_measured or model.operators == (operator,)
 
 
 def operator_costs(root: PlanNode, accumulators: Accumulators) -> dict[MeasuredOperator, dict[TableKeys, Cost]]:
