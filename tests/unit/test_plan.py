@@ -47,6 +47,7 @@ def summary(found: PhysicalPlan) -> dict[str, Any]:
     scans = [one.scan for one in found.walk() if one.scan]
     keys = [key.source for op in operators(found) for side in op.sides for key in side.keys or ()]
     return {
+        "tables": list(found.tables),
         "operators": [" ".join([op.kind, *op.tables]) for op in operators(found)],
         "casts": sorted({f"{key.scan.table} to {key.cast}" for key in keys if key and key.cast}),
         "counts": [found.counts.exchanges, found.counts.sorts],
@@ -70,6 +71,8 @@ def test_tables_have_their_columns_and_sizes() -> None:
     # A Filter, an Exchange and a Sort have the columns of their input.
     assert node(found, "sort").output == node(found, "exchange").output != ()
     assert document("hypothetical_tables").table_bytes("h.o") is None
+    # The name of a table in another catalog has the name of the catalog.
+    assert plan(union(scan("ice.d.s8", 1), scan("s8b", 11))).tables == ("ice.d.s8", "d.s8b")
 
 
 def test_reused_exchange_is_read_once() -> None:
