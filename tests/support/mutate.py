@@ -25,17 +25,8 @@ import grimp
 REPOSITORY = Path(__file__).parents[2]
 SOURCES = {"python": "python_plugin/src/*.py", "macros": "macros/*.sql"}
 PYTEST = [
-    sys.executable,
-    "-m",
-    "pytest",
-    "--config-file",
-    "python_plugin/pyproject.toml",
-    "--rootdir",
-    ".",
-    "-qx",
-    "-m",
-    "not long",
-]
+    sys.executable, "-m", "pytest", "--config-file", "python_plugin/pyproject.toml", "--rootdir", ".", "-qx", "-m", "not long",
+]  # fmt: skip
 # A timeout counts as a noticed change.
 SECONDS = 1800
 OPPOSITES: dict[type[ast.AST], type[ast.AST]] = {
@@ -128,13 +119,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
 
 def chosen(folder: Path, kinds: Sequence[str], number: int, seed: int) -> list[Mutant]:
     """Choose one change for each of several random lines."""
-    listed = subprocess.run(
-        ["git", "ls-files", *(SOURCES[kind] for kind in kinds)],
-        cwd=REPOSITORY,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    listing = ["git", "ls-files", *(SOURCES[kind] for kind in kinds)]
+    listed = subprocess.run(listing, cwd=REPOSITORY, check=True, capture_output=True, text=True)
     by_line: dict[tuple[str, int], list[Mutant]] = {}
     for path in listed.stdout.split():
         for mutant in mutants(path, (folder / path).read_text()):

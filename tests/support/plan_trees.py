@@ -48,6 +48,7 @@ def plan(root: PlanNode) -> PhysicalPlan:
 def op(name: str, *inputs: PlanNode, kind: str = "unknown", **properties: Any) -> PlanNode:
     """Return an operator that outputs the columns of its inputs."""
     output = properties.pop("output", tuple(column for node in inputs for column in node.output))
+    output = output.output if isinstance(output, PlanNode) else output
     operator, _, title = name.partition(" ")
     return PlanNode(0, operator, kind, title, children=inputs, columns=output, **properties)
 
@@ -100,7 +101,9 @@ def join(
 ) -> PlanNode:
     output = left.output if kind in ("LeftSemi", "LeftAnti") else (*left.output, *right.output)
     build = "right" if name.startswith("Broadcast") else None
-    found = Join(kind, (column(left, left_key),), (column(right, right_key),), build)
+    has_keys = name != "BroadcastNestedLoopJoin"
+    keys = [(column(side, key),) if has_keys else () for side, key in ((left, left_key), (right, right_key))]
+    found = Join(kind, keys[0], keys[1], build)
     return op(f"{name} {kind}", left, right, kind="join", join=found, output=output)
 
 
@@ -110,3 +113,37 @@ def broadcast_join(left_key: str, right_key: str, left: PlanNode, right: PlanNod
 
 def union(*inputs: PlanNode) -> PlanNode:
     return op("Union", *inputs, kind="union", output=inputs[0].output)
+
+
+def measured(node: PlanNode, **metrics: int) -> PlanNode:
+    """Return a node with metrics, by accumulator id."""
+    node.metrics = metrics
+    return node
+
+
+def moved(key: str, below: PlanNode) -> PlanNode:
+    return measured(exchange(key, below), shuffleBytesWritten=1, spillSize=2, fetchWaitTime=3)
+
+
+def branch(table: str, first: int, rows: int = 0) -> PlanNode:
+    """Return a table scan whose number of rows is an accumulator with this id."""
+    return measured(scan(table, first), **({"numOutputRows": rows} if rows else {}))
+
+
+def kept(column: int, below: PlanNode) -> PlanNode:
+    """Return a projection to the column with this id."""
+    return op("Project", below, kind="project", output=tuple(one for one in below.output if one.id == column))
+
+
+def built(tree: Any, nodes: dict[int, Any] | None = None) -> Any:
+    """Return the node of a list of a builder's name and its arguments; a list that occurs twice is the same node."""
+    nodes = {} if nodes is None else nodes
+    if isinstance(tree, dict):
+        return {name: built(value, nodes) for name, value in tree.items()}
+    if not isinstance(tree, list):
+        return tree
+    if id(tree) not in nodes:
+        arguments = [built(one, nodes) for one in tree[1:]]
+        named = arguments.pop() if isinstance(arguments[-1], dict) else {}
+        nodes[id(tree)] = globals()[tree[0]](*arguments, **named)
+    return nodes[id(tree)]

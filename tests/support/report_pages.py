@@ -1,11 +1,17 @@
-"""Write reports to strings, and parse HTML pages strictly, without the error recovery of a browser."""
+"""Write reports to strings, check JSON with schemas, and parse HTML pages strictly, unlike a browser."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from html.parser import HTMLParser
 from io import StringIO
-from typing import TextIO, TypeVar
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+from jsonschema import Draft202012Validator
+
+from conftest import REPOSITORY
 
 _Report = TypeVar("_Report")
 
@@ -15,6 +21,13 @@ def written(write: Callable[[_Report, TextIO], None], report: _Report) -> str:
     file = StringIO()
     write(report, file)
     return file.getvalue()
+
+
+def schema_errors(schema: str | Path, data: Any) -> list[str]:
+    """Return how data violates a schema in docs/reference, or another schema."""
+    loaded = json.loads((REPOSITORY / "docs" / "reference" / schema).read_text())
+    Draft202012Validator.check_schema(loaded)
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(loaded).iter_errors(data)]
 
 
 class Page(HTMLParser):

@@ -7,17 +7,13 @@ from dataclasses import replace
 from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Report, Verdict
 from spark_bucketing.spec import BucketSpec
 
+USERS_BY_ID = BucketSpec(64, ("user_id",), ("user_id",), "hive")
 MISMATCH = Finding(
     "bucket-count-mismatch",
     "shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other.",
     tables=("shop.clicks", "shop.users"),
     fixes=(
-        Fix(
-            "bucket_spec",
-            "Give model users buckets=64 and rebuild it.",
-            table="shop.users",
-            spec=BucketSpec(64, ("user_id",), ("user_id",), "hive"),
-        ),
+        Fix("bucket_spec", "Give model users buckets=64 and rebuild it.", table="shop.users", spec=USERS_BY_ID),
         Fix("setting", "set spark.x=true", {"spark.x": "true"}, verdict=Verdict.SHUFFLE_FREE),
     ),
     line=12,

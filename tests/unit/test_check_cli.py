@@ -1,4 +1,4 @@
-"""Tests of the command `check` without Spark: arguments, usage errors, output and exit codes."""
+"""Tests of the command `check` without Spark: arguments, accepted findings, output and exit codes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from case_tables import cases
 from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
-from sample_report import CLEAN, JOINED, REPORT
+from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE, joined
 
 from spark_bucketing.checks import project
+from spark_bucketing.checks.acceptance import accept, fingerprint, read_baseline, write_baseline
 from spark_bucketing.checks.project import CheckRequest, OnProgress
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.report import FORMATS
-from spark_bucketing.checks.results import Report
+from spark_bucketing.checks.results import Finding, Fix, Report, Verdict, exit_code, open_findings, unknown_models
 from spark_bucketing.cli import main
+from spark_bucketing.errors import ProjectError
 
 DONE = replace(REPORT, unfinished=())
 Asked = Callable[[Report], list[CheckRequest]]
@@ -53,60 +57,54 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
 @pytest.mark.parametrize(
     ("report", "arguments", "code"),
     [
-        (CLEAN, (), 0),
-        (DONE, (), 1),
-        (DONE, ("--fail-on", "error"), 1),
-        (DONE, ("--fail-on", "never"), 2),
-        (DONE, ("--format", "json"), 1),
-        (REPORT, (), 2),
-        (Report(()), (), 0),
+        (CLEAN, (), 0), (DONE, (), 1), (DONE, ("--fail-on", "error"), 1), (DONE, ("--fail-on", "never"), 2),
+        (DONE, ("--format", "json"), 1), (REPORT, (), 2), (Report(()), (), 0),
     ],
-)
+)  # fmt: skip
 def test_exit_code_comes_from_the_report(report: Report, arguments: tuple[str, ...], code: int, asked: Asked) -> None:
     asked(report)
     assert run(*arguments).exit_code == code
 
 
-def test_report_is_written_to_the_output_file(asked: Asked, tmp_path: Path) -> None:
+def test_one_run_can_write_several_reports(asked: Asked) -> None:
     asked(DONE)
-    result = run("--format", "json", "--output", str(tmp_path / "r.json"))
+    result = run("--format", "json", "--output", "o.json")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert json.loads((tmp_path / "r.json").read_text())["models"]
-
-
-def test_one_run_can_write_several_reports(asked: Asked, tmp_path: Path) -> None:
-    asked(DONE)
-    result = run(
-        "--format", "github", "--format", f"sarif={tmp_path / 'r.sarif'}", "--format", f"json={tmp_path / 'r.json'}"
-    )
+    result = run("--format", "github", "--format", "sarif=r.sarif", "--format", "json=r.json")
     assert result.exit_code == 1 and result.stdout.startswith("::warning")
-    assert json.loads((tmp_path / "r.sarif").read_text())["runs"]
-    assert json.loads((tmp_path / "r.json").read_text())["models"]
+    found = {name: json.loads(Path(name).read_text()) for name in ("o.json", "r.json", "r.sarif")}
+    assert found["o.json"]["models"] == found["r.json"]["models"] != [] and found["r.sarif"]["runs"]
     to_one_place = run("--format", "github", "--format", "json")
     assert to_one_place.exit_code == 2 and "several reports would go to standard output" in to_one_place.stderr
     assert "'--format': 'pdf' is not one of" in run("--format", "pdf=r.pdf").stderr
 
 
-def test_writing_a_baseline_exits_with_success(asked: Asked, tmp_path: Path) -> None:
+def test_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
     asked(CLEAN)
-    result = run("--write-baseline", str(tmp_path / "b.json"))
+    result = run("--write-baseline", "b")
     assert result.exit_code == 0 and "accepts 0 findings" in result.stderr
-    assert json.loads((tmp_path / "b.json").read_text()) == {"version": 2, "findings": []}
+    assert json.loads(Path("b").read_text()) == {"version": 2, "findings": []}
+    asked(replace(REPORT, unfinished=()))
+    assert run("--write-baseline", "b").exit_code == 0
+    whole = Path("b").read_text()
+    asked(Report((JOINED,)))
+    assert run("--write-baseline", "b", "--select", "joined").exit_code == 0
+    assert Path("b").read_text() == whole
+    asked(REPORT)
+    assert run("--write-baseline", "b").exit_code == 2
+    assert Path("b").read_text() == whole
 
 
+# An internal error must not have the exit code of findings.
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (KeyboardInterrupt(), "Interrupted before any model was checked."),
-        # An internal error must not have the exit code of findings.
         (KeyError("unique_id"), "KeyError: 'unique_id'"),
     ],
 )
 def test_error_during_the_check_never_passes(error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Report:
-        raise error
-
-    monkeypatch.setattr(project, "check_project", broken)
+    monkeypatch.setattr(project, "check_project", Mock(side_effect=error))
     result = run()
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
@@ -120,31 +118,7 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     assert any(line.split()[0] == rule.slug for line in listed.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("reason", "said"),
-    [
-        ("bucket-count", "run `spark-bucketing explain bucket-count-mismatch`"),
-        ("hash-missmatch", "run `spark-bucketing explain hash-mismatch`"),
-        ("nothing", "run `spark-bucketing explain` to list all reasons"),
-    ],
-)
-def test_explain_suggests_a_reason_for_an_unknown_one(reason: str, said: str) -> None:
-    wrong = CliRunner().invoke(main, ["explain", reason])
-    assert wrong.exit_code == 2 and f"instead:  {said}" in wrong.output and "Traceback" not in wrong.output
-
-
-# Directly after --select, the path of an existing file is the option's value. After another value, it is a file to check.
-@pytest.mark.parametrize(
-    ("arguments", "select", "exclude", "files"),
-    [
-        ("--select +a tag:b -s 'c d' --exclude e --offline q.sql --select=f", "+a tag:b c d f", "e", "q.sql"),
-        ("--select models/foo.sql", "models/foo.sql", "", ""),
-        ("--select path:models/foo.sql tag:a", "path:models/foo.sql tag:a", "", ""),
-        ("--select a path:b.sql models/foo.sql", "a path:b.sql", "", "models/foo.sql"),
-        ("--select=models/foo.sql b", "models/foo.sql b", "", ""),
-        ("-s a -- models/foo.sql", "a", "", "models/foo.sql"),
-    ],
-)
+@cases("commands/selections", arguments=..., select="", exclude="", files="")
 def test_select_and_exclude_accept_several_words_like_dbt(
     arguments: str, select: str, exclude: str, files: str, asked: Asked, tmp_path: Path
 ) -> None:
@@ -174,18 +148,6 @@ def test_invalid_arguments_are_rejected_before_anything_runs(arguments: str, sai
     assert result.exit_code == 2 and said in result.output and requests == []
 
 
-def test_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
-    asked(replace(REPORT, unfinished=()))
-    assert run("--write-baseline", "b").exit_code == 0
-    whole = Path("b").read_text()
-    asked(Report((JOINED,)))
-    assert run("--write-baseline", "b", "--select", "joined").exit_code == 0
-    assert Path("b").read_text() == whole
-    asked(REPORT)
-    assert run("--write-baseline", "b").exit_code == 2
-    assert Path("b").read_text() == whole
-
-
 @pytest.mark.parametrize("form", FORMATS)
 def test_reports_support_every_character(form: str, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(Report((replace(JOINED, name="q\udcff", path="m/\udcff\N{GRINNING FACE}.sql"),)))
@@ -208,10 +170,7 @@ def test_report_file_has_no_colors_even_if_they_are_forced(asked: Asked, monkeyp
         monkeypatch.setenv(name, value)
     run("--output", "report")
     text = Path("report").read_text()
-    assert (
-        "\x1b" not in text
-        and "shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other." in text
-    )
+    assert "\x1b" not in text and MISMATCH.message in text
 
 
 def reached(folder: Path, **output: Any) -> Result:
@@ -237,3 +196,123 @@ def test_missing_driver_is_an_error_that_names_it(tmp_path: Path, monkeypatch: p
     result = reached(tmp_path, method="odbc", driver="Simba", endpoint="e", token="x")
     assert result.exit_code == 2 and result.stdout == ""
     assert "dbt-spark[ODBC]" in result.stderr and "Traceback" not in result.stderr
+
+
+# The findings of a run, without acceptance.
+RAW = accept(replace(REPORT, unfinished=()), {}, {})
+
+
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    """Write a baseline that accepts all findings, and return its path."""
+    write_baseline(RAW, tmp_path / "baseline.json")
+    return tmp_path / "baseline.json"
+
+
+def test_baseline_accepts_all_findings_of_the_report_that_it_was_written_from(tmp_path: Path) -> None:
+    assert exit_code(RAW, "note") == 1
+    whole = replace(RAW, unfinished=(), models=RAW.models[:4])
+    assert write_baseline(whole, tmp_path / "b") == 7
+    accepted = accept(whole, {}, read_baseline(tmp_path / "b"))
+    assert open_findings(accepted) == [] and unknown_models(accepted) == [] and exit_code(accepted, "note") == 0
+    # The file does not depend on the order of models.
+    write_baseline(replace(whole, models=tuple(reversed(whole.models))), tmp_path / "two")
+    assert (tmp_path / "b").read_text() == (tmp_path / "two").read_text()
+
+
+def test_baseline_ignores_changed_lines_and_numbers_but_accepts_no_second_finding(baseline: Path) -> None:
+    moved = replace(MISMATCH, line=99, bytes_shuffled=1, message="64 against 25.")
+    found = joined(moved, description="inner join on user_id#7L = user_id")
+    assert open_findings(accept(found, {}, read_baseline(baseline))) == []
+    report = accept(joined(MISMATCH, MISMATCH), {}, read_baseline(baseline))
+    assert [found.finding.accepted for found in open_findings(report)] == [None]
+    assert exit_code(report, "warning") == 1
+
+
+def test_fingerprint_depends_on_model_operator_reason_and_table_or_on_settings() -> None:
+    first, second, _ = JOINED.operators
+    others = [
+        ("model.shop.joined", first, MISMATCH), ("model.shop.other", first, MISMATCH), ("model.shop.joined", second, MISMATCH),
+        ("model.shop.joined", None, MISMATCH), ("model.shop.joined", first, WIDE),
+        ("model.shop.joined", first, replace(MISMATCH, tables=("shop.users",))),
+        # A finding about the project depends on its settings, and not on its tables.
+        *(("", None, replace(TOO_OLD, fixes=(Fix("setting", "", {name: "true"}),))) for name in ("spark.a", "spark.b")),
+    ]  # fmt: skip
+    assert len({fingerprint(*one) for one in others}) == len(others)
+    assert fingerprint("", None, TOO_OLD) == fingerprint("", None, replace(TOO_OLD, tables=("shop.new",)))
+
+
+def test_allowed_findings_are_not_in_the_baseline(tmp_path: Path) -> None:
+    allowed = accept(RAW, {"model.shop.joined": [MISMATCH.reason]}, {})
+    assert MISMATCH.reason not in {found.finding.reason for found in open_findings(allowed)}
+    write_baseline(allowed, tmp_path / "b")
+    assert MISMATCH.reason not in (tmp_path / "b").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "No such file"), ("{", "is not a baseline"), ('{"version": 9, "findings": []}', "version 9"), ("[]", "is not a baseline")],
+)  # fmt: skip
+def test_unreadable_or_unwritable_baseline_is_an_error(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "b").write_text(text)
+    with pytest.raises(ProjectError, match=said):
+        read_baseline(tmp_path / "b")
+    with pytest.raises(ProjectError, match="cannot be written"):
+        write_baseline(RAW, tmp_path / "missing" / "b")
+
+
+@pytest.mark.parametrize(
+    ("findings", "fail_on", "code"),
+    [
+        ((), "note", 0), ((CAST,), "note", 1), ((CAST,), "warning", 0), ((WIDE,), "warning", 1), ((WIDE,), "error", 0),
+        ((TOO_OLD,), "error", 1), ((TOO_OLD,), "never", 0), ((replace(TOO_OLD, accepted="allow"),), "note", 0),
+    ],
+)  # fmt: skip
+def test_findings_at_or_above_the_level_fail(findings: tuple[Finding, ...], fail_on: Any, code: int) -> None:
+    assert exit_code(joined(*findings), fail_on) == code
+
+
+def test_unknown_never_passes_and_an_interruption_outranks_findings() -> None:
+    for report in (Report((BROKEN,)), joined(verdict=Verdict.UNKNOWN), replace(CLEAN, unfinished=("m",))):
+        assert exit_code(report, "never") == 2
+    assert exit_code(Report((BROKEN, JOINED)), "warning") == 1
+    assert exit_code(Report((JOINED,), unfinished=("m",)), "warning") == 2
+    assert exit_code(Report((replace(BROKEN, accepted="baseline"),)), "note") == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "accepted"),
+    [
+        ((Verdict.SHUFFLE_FREE, "note"), (Verdict.SHUFFLED, "note"), False),
+        ((Verdict.SHUFFLED, "note"), (Verdict.SHUFFLED, "warning"), False),
+        ((Verdict.SHUFFLED, "warning"), (Verdict.SHUFFLED, "warning"), True),
+        ((Verdict.SHUFFLED, "warning"), (Verdict.ONE_SIDED, "note"), True),
+    ],
+)
+def test_baseline_accepts_improvements_but_not_regressions(
+    before: tuple[Verdict, Any], after: tuple[Verdict, Any], accepted: bool, tmp_path: Path
+) -> None:
+    earlier, later = (joined(replace(CAST, level=level), verdict=verdict) for verdict, level in (before, after))
+    write_baseline(earlier, tmp_path / "b")
+    assert (open_findings(accept(later, {}, read_baseline(tmp_path / "b"))) == []) == accepted
+
+
+def test_accepted_finding_does_not_hide_an_unknown_operator(tmp_path: Path) -> None:
+    report = joined(CAST, verdict=Verdict.UNKNOWN)
+    allowed = accept(report, {"model.shop.joined": [CAST.reason]}, {})
+    assert open_findings(allowed) == [] and exit_code(allowed, "note") == 2
+    assert write_baseline(report, tmp_path / "b") == 2
+    assert exit_code(accept(report, {}, read_baseline(tmp_path / "b")), "note") == 0
+
+
+def test_partial_check_keeps_other_entries_of_the_baseline(baseline: Path) -> None:
+    whole = baseline.read_text()
+    for findings in ((), RAW.project):
+        write_baseline(replace(RAW, models=RAW.models[:2], project=findings), baseline, part=True)
+        assert baseline.read_text() == whole
+    with pytest.raises(ProjectError, match="interrupted"):
+        write_baseline(replace(RAW, models=(), unfinished=("m",)), baseline)
+    assert baseline.read_text() == whole
+    write_baseline(replace(RAW, models=(replace(JOINED, operators=()),)), baseline, part=True)
+    assert "bucket-count-mismatch" not in baseline.read_text() and "side-not-bucketed" in baseline.read_text()

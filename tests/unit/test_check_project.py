@@ -1,28 +1,33 @@
-"""Tests that the check reads a dbt project correctly: manifest, catalog, compilation, selection and queries."""
+"""Tests of check's input without Spark: a dbt project and its SQL, stub tables, and settings."""
 
 from __future__ import annotations
 
 import json
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from case_tables import cases
 from dbt_projects import VERSION, compiled, dbt_project, later
 
+from spark_bucketing.checks import stub_tables
 from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
-from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
+from spark_bucketing.checks.sql_text import source_line
+from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism
+from spark_bucketing.errors import ProfileError, ProjectError, SparkError
+from spark_bucketing.plan.document import TableFacts
+from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import (
-    CatalogTable,
-    Manifest,
-    Node,
-    read_catalog,
-    read_manifest,
-    relation_parts,
-    seed_columns,
-    table_name,
-)
+from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, seed_columns
 from spark_bucketing.project.profile import Place, read_target
+from spark_bucketing.spec import BucketSpec
 
 
 @pytest.fixture
@@ -72,28 +77,12 @@ def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> 
     assert not is_fresh(project / "none.json", project, project)
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ("{", "not valid JSON"),
-        ([], "no dbt_schema_version"),
-        ({"metadata": None}, "no dbt_schema_version"),
-        ({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v4.json"}}, "v4.json"),
-        ({"metadata": VERSION, "nodes": []}, "invalid node"),
-        ({"metadata": VERSION, "nodes": None}, "invalid node"),
-        ({"metadata": VERSION, "nodes": {"a": {}}}, "invalid node"),
-        ({"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "resource_type": "model"}}}, "invalid node"),
-        (
-            {"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "name": "a", "resource_type": "x", "meta": ["x"]}}},
-            "invalid node",
-        ),
-        (None, "m.json` cannot be read.\n  found:    No such file"),
-    ],
-)
-def test_unreadable_manifest_is_an_error(data: object, said: str, tmp_path: Path) -> None:
-    if data is not None:
-        (tmp_path / "m.json").write_text(data if isinstance(data, str) else json.dumps(data))
-    with pytest.raises(ProjectError, match=rf"m\.json[\s\S]*{said}" if "m.json" not in said else said):
+@cases("project/manifests", text=None, nodes=None, said=...)
+def test_unreadable_manifest_is_an_error(text: str | None, nodes: str | None, said: str, tmp_path: Path) -> None:
+    text = f'{{"metadata": {json.dumps(VERSION)}, "nodes": {nodes}}}' if nodes else text
+    if text is not None:
+        (tmp_path / "m.json").write_text(text)
+    with pytest.raises(ProjectError, match=rf"m\.json[\s\S]*{said}"):
         read_manifest(tmp_path / "m.json")
 
 
@@ -152,41 +141,27 @@ def test_unreadable_project_is_an_error_with_dbt_s_message(dbt: Dbt) -> None:
 def node(
     name: str, *parents: str, kind: str = "model", materialized: str = "table", sql: str | None = "select 1"
 ) -> Node:
-    return Node(
-        f"{kind}.p.{name}", name, kind, f"models/{name}.sql", f"s.{name}", materialized, sql, depends_on=parents
-    )
+    unique_id, path = f"{kind}.p.{name}", f"models/{name}.sql"
+    return Node(unique_id, name, kind, path, f"s.{name}", materialized, sql, depends_on=parents)  # fmt: skip
 
 
-MANIFEST = Manifest(
-    {
-        one.unique_id: one
-        for one in (
-            node("z", "model.p.y"),
-            node("y", "model.p.x", "source.p.a"),
-            node("x", "source.p.a", materialized="ephemeral"),
-            node("a", kind="source", materialized="source", sql=None),
-            node("lonely"),
-            node("t", "model.p.z", kind="test"),
-        )
-    }
-)
+NODES = (
+    node("z", "model.p.y"), node("y", "model.p.x", "source.p.a"), node("x", "source.p.a", materialized="ephemeral"),
+    node("a", kind="source", materialized="source", sql=None), node("lonely"), node("t", "model.p.z", kind="test"),
+)  # fmt: skip
+MANIFEST = Manifest({one.unique_id: one for one in NODES})
 
 
-def test_parents_come_before_their_children() -> None:
+def test_parents_come_before_their_children_and_models_with_their_own_query_are_checked() -> None:
     order = MANIFEST.order
     assert len(order) == 6
     assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
+    assert selectable(MANIFEST) == tuple(one for one in order if one in ("model.p.lonely", "model.p.y", "model.p.z"))
 
 
 def test_long_chain_of_models_is_ordered_without_recursion() -> None:
     nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
     assert Manifest(nodes).order[0] == "m4999"
-
-
-def test_models_with_their_own_query_are_checked() -> None:
-    assert selectable(MANIFEST) == tuple(
-        name for name in MANIFEST.order if name in ("model.p.lonely", "model.p.y", "model.p.z")
-    )
 
 
 def test_offline_check_creates_stubs_only_for_tables_that_queries_read(tmp_path: Path) -> None:
@@ -213,7 +188,7 @@ def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
 
 
 def test_python_model_is_reported_as_having_no_sql(tmp_path: Path) -> None:
-    python = Node("model.p.py", "py", "model", "models/py.py", "s.py", sql="def model(): ...", language="python")
+    python = replace(node("py", sql="def model(): ..."), language="python")
     subject = model_subject(python, tmp_path)
     assert subject.sql is None and "Python model" in str(subject.error)
 
@@ -230,18 +205,213 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
         seed_columns(tmp_path / "none.csv", {})
 
 
+def test_offline_uses_all_cores_of_the_machine_if_the_target_does() -> None:
+    assert parallelism({"spark.master": "local[*]"}) == {"spark.default.parallelism": str(os.cpu_count())}
+
+
+def test_session_without_the_extension_is_refused_in_one_line() -> None:
+    def refuse(sql: str) -> list[dict[str, Any]]:
+        raise SparkError(f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{sql[:7]}'.")
+
+    with pytest.raises(SparkError, match=r"needs the session extension.*`spark-bucketing extension conf`") as error:
+        Planner("live (thrift)", refuse).require_extension()
+    assert "\n" not in str(error.value)
+
+
+class Session:
+    """A session that notes the statements of a planner, and returns an empty plan."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        self.sent.append(sql)
+        empty = {"version": 1, "spark": "4.3.0", "settings": {}, "output": [], "roots": [], "nodes": [], "tables": {}}
+        return [{"plan": json.dumps(empty)}]
+
+    @property
+    def assumed(self) -> dict[str, Any]:
+        """Return what the last statement assumes."""
+        literal = self.sent[-1].partition(" assuming '")[2].rpartition("' ")[0]
+        found: dict[str, Any] = json.loads(literal.replace("\\'", "'").replace("\\\\", "\\"))
+        return found
+
+
+def test_planner_assumes_tables_and_settings_for_one_statement() -> None:
+    session = Session()
+    planner = Planner("", session.rows)
+    planner.plan("select 1")
+    assert session.sent == ["explain buckets format json select 1"]
+    table = TableFacts("s.t", {"it's \\": "int", "ds": "string"}, BucketSpec(8, ("k",), (), "hive"), ("ds",), 9)
+    planner.plan("select 1", [table], {"spark.bucketing.enabled": "false"})
+    assert session.assumed == {
+        "settings": {"spark.bucketing.enabled": "false"},
+        "tables": [{
+            "name": "s.t", "columns": [{"name": "it's \\", "type": "int"}, {"name": "ds", "type": "string"}],
+            "partition_columns": ["ds"], "spec": {"buckets": 8, "columns": ["k"], "sort_columns": [], "hash": "hive"},
+            "size_bytes": 9, "size_known": True, "format": "parquet", "files_per_bucket": 1,
+        }],
+    }  # fmt: skip
+
+
+def test_stub_planner_assumes_what_a_query_reads_directly_or_through_views() -> None:
+    session = Session()
+    planner = StubPlanner("", session.rows)
+    for name in ("s.a", "s.b", "s.c"):
+        planner.define(TableFacts(name, {"k": "int"}))
+    planner.define_view("s.v", "select * from `s`.`B`")
+    planner.plan("select * from s.v join s.a using (k)", [TableFacts("s.a", {"k": "bigint"})])
+    assert [(table["name"], table["columns"][0]["type"]) for table in session.assumed["tables"]] == [
+        ("s.a", "bigint"), ("s.b", "int"),
+    ]  # fmt: skip
+    assert session.assumed["views"] == [{"name": "s.v", "sql": "select * from `s`.`B`"}]
+
+
+def stub_of(*nodes: Node) -> tuple[StubTables, Mock]:
+    planner = Mock()
+    catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
+    manifest = Manifest({node.unique_id: node for node in nodes})
+    return StubTables(planner, manifest, catalog, Path()), planner
+
+
+def source(unique_id: str, relation: str, **meta: Any) -> Node:
+    return Node(unique_id, unique_id.split(".")[2], "source", "", relation, "source", source_name="raw", meta=meta)
+
+
+def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
+    nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
+    stub, planner = stub_of(*nodes, source("source.q.other", "lake.q.other"))
+    names = {stub.relation(node) for node in nodes}
+    assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
+    assert stub.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
+    for node in nodes:
+        stub.create(node)
+    assert stub.missing == {} and len({call.args[0].name for call in planner.define.call_args_list}) == 2
+
+
 @pytest.mark.parametrize(
-    ("relation", "parts", "name"),
-    [
-        ("s.t", ("s", "t"), "s.t"),
-        ("`s`.`a.b``c`", ("s", "a.b`c"), "s.a.b`c"),
-        ("ice.`S`.T", ("ice", "S", "T"), "ice.s.t"),
-        ("spark_catalog.`S`.T", ("spark_catalog", "S", "T"), "s.t"),
-        ("csv.`/a/b` with (header = true)", None, "csv.`/a/b` with (header = true)"),
-        ("", None, ""),
-    ],
+    "config",
+    [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
+     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
+)  # fmt: skip
+def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"`m`[\s\S]*expected[\s\S]*instead"):
+        configured_layout(config, "table", "m")
+    node = source("source.p.a", "s.a", bucketing=config)
+    stub, _ = stub_of(node)
+    stub.create(node)
+    assert "has an invalid" in stub.missing["s.a"]
+
+
+def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
+    stub, planner = stub_of(node := source("source.p.a", "s.a"))
+    planner.define.side_effect = TypeError
+    stub.create(node)
+    assert "TypeError" in stub.missing["s.a"]
+
+
+def test_project_path_is_relative_to_the_working_directory() -> None:
+    found = [_folder_from(Path("/a/b"), Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")]
+    assert found == ["", "c", "../d", ".."]
+
+
+@pytest.mark.parametrize(("verdict", "is_stub"), [(Verdict.SHUFFLED, True), (None, False)])
+def test_verdicts_apply_to_stub_table_names_too(verdict: Verdict | None, is_stub: bool) -> None:
+    events = source("source.p.events", "lake.p.events")
+    operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
+    reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a")
+    manifest = Manifest({one.unique_id: one for one in (events, node("a", events.unique_id))})
+    relation = stub_of(events)[0].relation if is_stub else lambda one: one.relation
+    (result,) = with_graph([reader], manifest, relation, {})
+    assert result.inputs == (Parent(events.unique_id, verdict),)
+
+
+EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
+FOUR = replace(EIGHT, num_buckets=4)
+OWNERS = Manifest(
+    {kind: Node(kind, kind, kind, "", f"`s`.`{kind}s`", kind) for kind in ("seed", "snapshot", "source", "model")}
 )
-def test_names_are_split_into_parts_and_shown_as_in_plans(
-    relation: str, parts: tuple[str, ...] | None, name: str
-) -> None:
-    assert (relation_parts(relation), table_name(relation)) == (parts, name)
+
+
+def joined(*fixes: Fix) -> ModelResult:
+    operator = OperatorResult("join", "", Verdict.SHUFFLED, ("s.t",), findings=(Finding("union", "", fixes=fixes),))
+    return ModelResult("m", "m.sql", (operator,))
+
+
+def bucket(table: str, *also: Fix) -> Fix:
+    return Fix("bucket_spec", f"Bucket {table}.", table=table, also=also)
+
+
+def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
+    fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
+    fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
+    (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation, {})
+    seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
+    assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt cannot bucket")
+    assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
+    assert (model, setting) == ("Bucket s.models.", "Set a=b.")
+
+
+def test_table_built_without_its_configured_buckets_is_named() -> None:
+    (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
+    assert "s.t is configured with 8 buckets by k, not built yet" in result.operators[0].findings[0].message
+    assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)
+
+
+def test_fix_that_the_config_already_has_is_to_run_dbt() -> None:
+    text = f"Bucket s.models with {EIGHT.config}."
+    own = Fix("bucket_spec", text, table="s.models", spec=EIGHT)
+    both = replace(own, text=f"Set a=b. And b{text[1:]}", also=(replace(own, text=text),))
+    for configured, said in ((EIGHT, True), (replace(EIGHT, sort_columns=("K", "v")), True), (FOUR, False)):
+        (result,) = with_graph([joined(own, both)], OWNERS, lambda node: node.relation, {"s.models": configured})
+        for fix in result.operators[0].findings[0].fixes:
+            assert ("Run `dbt run --full-refresh --select model` to build s.models" in fix.text) == said
+            assert (EIGHT.config in fix.text) != said and fix.text.startswith("Set a=b. And ") == bool(fix.also)
+
+
+def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("k\n1\n2\n3\n")
+    node = Node("seed.p.a", "a", "seed", "a.csv", "s.a", "seed")
+    for in_catalog, size in ((None, 8), (5, 5)):
+        planner, catalog = Mock(), {node.unique_id: CatalogTable({"k": "int"}, in_catalog)}
+        StubTables(planner, Manifest({node.unique_id: node}), catalog, tmp_path).create(node)
+        assert planner.define.call_args.args[0].size_bytes == size
+
+
+def test_queries_over_undescribed_sources_have_one_cause() -> None:
+    nodes = [source("source.p.a", "s.a"), Node("model.p.b", "b", "model", "b.sql", "s.b", "table", "select * from s.a")]
+    stub, planner = stub_of(*nodes)
+    stub = StubTables(planner, Manifest({node.unique_id: node for node in nodes}), {}, Path())
+    planner.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
+    for node in nodes:
+        stub.create(node)
+    errors = {stub.why(f"[TABLE_OR_VIEW_NOT_FOUND] `s`.`{name}` cannot be found.") for name in "ab"}
+    assert errors == {UNDESCRIBED} and stub.undescribed == {"s.a": "source `a`"}
+    assert stub.why("`s`.`c` cannot be found.") == "`s`.`c` cannot be found."
+
+
+@pytest.mark.parametrize(
+    ("hook", "created"),
+    [
+        ("create temporary function f as 'x.Y';", True), ("create function f as 'x.Y'", False), ("insert into log select 1", False),
+        ("CREATE OR REPLACE TEMPORARY FUNCTION `f`(x int) returns int return x + 1", True),
+        ("create temporary function {{ var('f') }} as 'x.Y'", False),
+    ],
+)  # fmt: skip
+def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: bool) -> None:
+    planner = Mock()
+    with stub_tables.created(planner, stub_tables.temporary_functions({"pre-hook": [{"sql": hook}]})):
+        assert [call.args[0] for call in planner.rows.call_args_list] == [hook.rstrip(";")] * created
+    assert len(planner.rows.call_args_list) == 2 * created
+
+
+@cases("shared/lines", compiled=..., raw=..., lines=...)
+def test_compiled_line_is_found_in_the_model(compiled: str, raw: str, lines: dict[int, int | None]) -> None:
+    assert {number: source_line(compiled, number, raw) for number in lines} == lines
+
+
+def test_line_with_much_jinja_is_mapped_quickly() -> None:
+    raw = "select " + " ".join(f"{{{{ c{i} }}}}" for i in range(12)) + " end_of_line\n"
+    start = time.process_time()
+    assert source_line("select " + "c " * 80 + "from x join y on a\nselect 1", 1, raw) is None
+    assert time.process_time() - start < 1

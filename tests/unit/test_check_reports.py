@@ -1,4 +1,4 @@
-"""Tests that each format of check's report contains all findings and follows the rules of the format."""
+"""Tests that each format of check's report contains all findings, and of what all HTML pages have in common."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import re
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
-from report_pages import Page
+from case_tables import cases
+from report_pages import Page, schema_errors
 from rich.console import Console
+from sample_pages import CLICKS, FILES, organized, pages
 from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, MISMATCH, ODD, REPORT, WIDE, joined
 
 from conftest import REPOSITORY
@@ -31,7 +31,11 @@ from spark_bucketing.checks.results import (
     exit_code,
     unknown_models,
 )
-from spark_bucketing.plan.document import PlanCounts
+from spark_bucketing.plan.document import PlanCounts, read_plan
+from spark_bucketing.plan.tree import tree_lines
+from spark_bucketing.tables.bucketed_files import DataFile, SpecFiles
+from spark_bucketing.tables.file_statistics import FileStats
+from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 
 
 def written(form: str, report: Report = REPORT, verbose: bool = False) -> str:
@@ -40,28 +44,18 @@ def written(form: str, report: Report = REPORT, verbose: bool = False) -> str:
     return file.getvalue()
 
 
-def problems(schema: Path, data: Any) -> list[str]:
-    loaded = json.loads(schema.read_text())
-    Draft202012Validator.check_schema(loaded)
-    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(loaded).iter_errors(data)]
-
-
 def sarif(report: Report = REPORT) -> Any:
     """Return the only run of a SARIF log after validating it against the standard's schema."""
     data = json.loads(written("sarif", report))
-    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
+    assert schema_errors(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
     (run,) = data["runs"]
     return run
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("report", [REPORT, CLEAN, Report(())], ids=["all", "clean", "empty"])
-def test_every_format_writes_every_report_and_ends_its_last_line(form: str, report: Report) -> None:
-    assert written(form, report).endswith("\n")
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_every_format_contains_the_findings(form: str) -> None:
+def test_every_format_contains_the_findings_and_ends_its_last_line(form: str) -> None:
+    texts = {written(form, report)[-1] for report in (REPORT, CLEAN, Report(()))}
+    assert texts == {"\n"}
     said = (
         "bucket-count-mismatch",
         "neither is a multiple of the other",
@@ -72,24 +66,20 @@ def test_every_format_contains_the_findings(form: str) -> None:
     assert [words for words in said if words not in written(form)] == []
 
 
-def test_json_follows_its_schema() -> None:
-    schema = REPOSITORY / "docs" / "reference" / "check.schema.json"
-    data = json.loads(written("json"))
-    assert problems(schema, data) == []
+def test_json_follows_its_schema_which_documents_every_key_and_verdict() -> None:
+    path = REPOSITORY / "docs" / "reference" / "check.schema.json"
+    data, definitions = json.loads(written("json")), json.loads(path.read_text())["$defs"]
+    assert schema_errors(path, data) == []
     incomplete = {key: data[key] for key in data if key != "project"}
     assert all(
-        problems(schema, broken) for broken in (data | {"schema_version": 2}, data | {"models": [{}]}, incomplete)
+        schema_errors(path, broken) for broken in (data | {"schema_version": 2}, data | {"models": [{}]}, incomplete)
     )
     names = {"models", "operators", "findings", "fixes", "inputs"}
     assert all(f'"{name}": [\n' in written("json") for name in names)
-
-
-def test_json_schema_contains_every_verdict_and_documents_every_key() -> None:
-    schema = json.loads((REPOSITORY / "docs" / "reference" / "check.schema.json").read_text())
-    assert schema["$defs"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
-    finding = json.loads(written("json"))["models"][1]["operators"][0]["findings"][0]
-    assert set(finding) == set(schema["$defs"]["finding"]["properties"])
-    assert set(finding["fixes"][0]) == set(schema["$defs"]["fix"]["properties"])
+    assert definitions["verdict"]["enum"] == [verdict.value for verdict in Verdict]
+    finding = data["models"][1]["operators"][0]["findings"][0]
+    assert set(finding) == set(definitions["finding"]["properties"])
+    assert set(finding["fixes"][0]) == set(definitions["fix"]["properties"])
 
 
 def test_sarif_follows_the_standard() -> None:
@@ -108,19 +98,7 @@ def test_sarif_follows_the_standard() -> None:
     assert "gone" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-# The path, the project directory within the repository, and the resulting path in each format.
-PATHS = [
-    ("sarif", "models/a b#c%.sql", "", "models/a%20b%23c%25.sql"),
-    ("github", "a,b:c.sql", "", "a%2Cb%3Ac.sql"),
-    ("sarif", "models/m.sql", "shop", "shop/models/m.sql"),
-    ("github", "models/m.sql", "shop", "shop/models/m.sql"),
-    # A path outside the repository.
-    ("sarif", "/tmp/x y.sql", "shop", "file:///tmp/x%20y.sql"),
-    ("github", "/tmp/x y.sql", "shop", "/tmp/x y.sql"),
-]
-
-
-@pytest.mark.parametrize(("form", "path", "folder", "found"), PATHS)
+@cases("project/paths", form=..., path=..., folder="", found=...)
 def test_paths_are_relative_to_the_repository_and_escaped(form: str, path: str, folder: str, found: str) -> None:
     text = written(form, Report((replace(JOINED, path=path),), folder=folder))
     place = r'"artifactLocation": {\s*"uri": "([^"]*)"' if form == "sarif" else "file=([^,:]*)"
@@ -139,14 +117,10 @@ def test_github_commands_are_single_lines_with_everything_escaped() -> None:
     assert not any("scan-ordering-disabled" in line or "title=union" in line for line in commands)
 
 
-def test_html_is_a_self_contained_page() -> None:
-    page = Page(written("html"))
-    links = [value for _, attributes in page.seen for name, value in attributes.items() if name in ("href", "src")]
-    assert links and all(str(link).startswith("#") for link in links)
-    assert {tag for tag, _ in page.seen}.isdisjoint({"link", "img", "iframe"})
-    assert not re.search(r"https?:|@import|url\(", written("html"))
-    ids = {attributes.get("id") for _, attributes in page.seen}
-    assert {str(link)[1:] for link in links} <= ids
+def test_html_links_lead_to_places_on_the_page() -> None:
+    seen = Page(written("html")).seen
+    links = [value for _, attributes in seen for name, value in attributes.items() if name in ("href", "src")]
+    assert links and set(links) <= {f"#{attributes.get('id')}" for _, attributes in seen}
 
 
 def reads(report: Report) -> dict[str, list[tuple[str, str]]]:
@@ -161,16 +135,17 @@ def test_html_lists_the_readers_of_each_table_with_their_verdicts() -> None:
     verdicts = [verdict for readers in found.values() for _, verdict in readers]
     assert sorted(verdicts) == ["", "", "broadcast", "one-sided", "shuffled", "sort-free"]
     assert ("joined", "shuffled") in found["model.shop.users"]
+    of_versions = [
+        ModelResult("dim", "a.sql", unique_id=f"model.p.dim.v{i}", inputs=(Parent("source.p.s.v1"),)) for i in (1, 2)
+    ]
+    assert reads(Report(tuple(of_versions))) == {"source.p.s.v1": [("dim.v1", ""), ("dim.v2", "")]}
 
 
-def test_html_escapes_markup_from_a_project() -> None:
+def test_html_shows_the_line_of_the_query_and_escapes_markup_from_a_project() -> None:
+    assert "join {{ ref(&#39;users&#39;) }} as u using (user_id) -- &lt;all&gt;</pre>" in written("html")
     text = written("html", Report((replace(BROKEN, name="<script>x</script>", error='"><img src=x>'),)))
     Page(text)
     assert text.count("<script") == 1 and "<script>x" not in text and "<img" not in text
-
-
-def test_html_shows_the_line_of_the_query() -> None:
-    assert "join {{ ref(&#39;users&#39;) }} as u using (user_id) -- &lt;all&gt;</pre>" in written("html")
 
 
 def alike_and_hurting() -> Report:
@@ -185,39 +160,34 @@ def alike_and_hurting() -> Report:
 
 @pytest.mark.parametrize("report", [REPORT, alike_and_hurting(), CLEAN], ids=["all kinds", "alike", "none"])
 def test_html_shows_the_stated_number_of_cards(report: Report) -> None:
-    page = written("html", report)
+    page, text = written("html", report), written("text", report)
     cards = len(re.findall('class="card named finding (?!.*? accepted")', page))
     (heading,) = re.findall(r"<h2>(\d+|No) findings?</h2>", page)
     (tile,) = re.findall(r"<b>(\d+)</b><span>findings", page)
-    sentence = sum(
-        map(int, re.findall(r"(\d+) (?:error|warning|note)s?\b", written("text", report).split("operator")[-1]))
-    )
-    assert (int(heading.replace("No", "0")), int(tile)) == (cards, cards)
-    assert sentence == cards
+    sentence = re.findall(r"(\d+) (?:error|warning|note)s?\b", text.split("operator")[-1])
+    assert int(heading.replace("No", "0")) == int(tile) == sum(map(int, sentence)) == cards
     assert written("github", report).count("title=") == cards + len(unknown_models(report)) + bool(report.unfinished)
 
 
 def test_html_marks_fixes_that_make_other_queries_worse() -> None:
     page = written("html", alike_and_hurting())
-    assert page.count("worse for 2 other queries") == 1
+    assert page.count("worse for 2 other queries") == 1 and "worse for" not in written("html")
     assert "<td>hurt</td><td>0 Exchanges, 1 Sort</td><td>1 Exchange, 2 Sorts</td>" in page
     assert "<td>lost</td><td>1 Exchange, 2 Sorts</td><td>cannot be planned</td>" in page
     assert "<td>better</td>" not in page
-    assert "worse for" not in written("html")
 
 
 def test_html_filters_match_the_cards() -> None:
-    page = Page(written("html"))
-    options = {attributes.get("value") for tag, attributes in page.seen if tag == "option"}
-    marked = [attributes for _, attributes in page.seen if "data-verdicts" in attributes]
+    seen = Page(written("html")).seen
+    options = {attributes.get("value") for tag, attributes in seen if tag == "option"}
+    marked = [attributes for _, attributes in seen if "data-verdicts" in attributes]
     for key in ("data-verdicts", "data-levels"):
         values = {value for attributes in marked for value in str(attributes[key]).split()}
         assert values and values <= options, key
     # The page has one card for each finding and one for each query.
     assert len(marked) == len(REPORT.models) + 6
-    (form,) = [attributes for tag, attributes in page.seen if tag == "form"]
     # Without JavaScript, a browser shows everything.
-    assert "hidden" in form
+    assert ["hidden" in attributes for tag, attributes in seen if tag == "form"] == [True]
 
 
 def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
@@ -226,17 +196,6 @@ def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
     (invocation,) = sarif(report)["invocations"]
     assert invocation["executionSuccessful"] is False
     assert "DISTINCT a" in invocation["toolExecutionNotifications"][0]["message"]["text"]
-
-
-def test_text_does_not_convert_emoji_codes() -> None:
-    assert "the column :key: of a" in written("text", joined(replace(CAST, message="the column :key: of a")))
-
-
-def test_html_shows_versioned_models_by_name() -> None:
-    models = [
-        ModelResult("dim", "a.sql", unique_id=f"model.p.dim.v{i}", inputs=(Parent("source.p.s.v1"),)) for i in (1, 2)
-    ]
-    assert reads(Report(tuple(models))) == {"source.p.s.v1": [("dim.v1", ""), ("dim.v2", "")]}
 
 
 def test_text_starts_with_the_largest_problem_and_omits_accepted_findings() -> None:
@@ -273,6 +232,11 @@ def test_text_in_a_pipe_has_no_colors_and_no_wrapped_lines(monkeypatch: pytest.M
     assert "\x1b" not in text
     assert "    shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other.\n" in text
     assert all(line == line.rstrip() or line.endswith("  ") for line in text.splitlines())
+    # Verbose text shows all operators.
+    assert "PARTITION BY cast(user_id)" in text and "sort-free aggregate: GROUP BY user_id" in text
+    assert "sort-free aggregate: GROUP BY user_id" not in written("text")
+    # Codes of emoji are not converted.
+    assert "the column :key: of a" in written("text", joined(replace(CAST, message="the column :key: of a")))
 
 
 @pytest.mark.parametrize(("variable", "colored"), [("", True), ("1", False)])
@@ -283,12 +247,6 @@ def test_text_on_a_terminal_has_colors_unless_no_color_is_set(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(output, "Console", lambda **options: Console(force_terminal=True, **options))
     assert ("\x1b[31m" in written("text")) == colored
-
-
-def test_verbose_text_shows_all_operators() -> None:
-    assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
-    assert "sort-free aggregate: GROUP BY user_id" not in written("text")
-    assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)
 
 
 def test_text_states_a_common_error_once() -> None:
@@ -304,3 +262,67 @@ def test_small_unbucketed_inputs_do_not_fail_a_check(size: int | None, small: bo
     report = accept(joined(finding, replace(MISMATCH, bytes_shuffled=size, accepted="allow")), {}, {})
     assert (exit_code(accept(joined(finding), {}, {}), "warning") == 0) == small
     assert ("1 below 1.0 MiB" in written("text", report)) == small
+
+
+def test_every_page_is_self_contained_and_has_the_common_style() -> None:
+    for name, text in pages().items():
+        assert {tag for tag, _ in Page(text).seen}.isdisjoint({"link", "img", "iframe"}), name
+        assert not re.search(r"https?:|@import|url\(", text), name
+        assert "(prefers-color-scheme: dark)" in text and "@media print" in text, name
+
+
+def test_tree_has_each_operator_above_its_inputs() -> None:
+    plan = read_plan((REPOSITORY / "tests" / "unit" / "plans" / "cast_on_key.json").read_text())
+    exchange = "   Exchange hivehashpartitioning(cast(k as bigint), 8), ENSURE_REQUIREMENTS"
+    assert [tuple(line) for line in tree_lines(plan)] == [
+        (0, "SortMergeJoin Inner d.a.k = cast(k as bigint)", "join"),
+        (1, "+- Filter", "other"),
+        (1, "   Scan parquet d.a (8 Hive buckets, sorted)", "bucketed"),
+        (1, "+- Sort cast(k as bigint)", "sort"),
+        (1, exchange, "exchange"),
+        (1, "   Filter", "other"),
+        (1, "   Scan parquet d.i (not-needed)", "scan"),
+    ]
+    page = pages()["check"]
+    assert f'<div class="exchange" style="--depth:1">{exchange.replace("cast(k as bigint), 8", "k, 16")}</div>' in page
+    assert page.count("<details open><summary>plan: 12 operators") == page.count("<details><summary>plan: 36") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "files", "bars", "empty", "title", "caption"),
+    [
+        (2, (DataFile("/00001_0", 3, 5),), 2, 1, "bucket 0: 0 rows, 0 bytes", "1 of 2 buckets without rows"),
+        (1, (DataFile("/00001_0", 3, 5),), 1, 1, "bucket 0: 0 rows", "Not shown: 1 file outside these buckets."),
+        (300, FILES, 150, 1, "buckets 0 to 1: 0 rows", "Bytes per 2 adjacent buckets: largest 8.6 KiB, mean 8.2 KiB"),
+    ],
+)  # fmt: skip
+def test_each_bucket_is_in_a_bar(
+    number: int, files: tuple[DataFile, ...], bars: int, empty: int, title: str, caption: str
+) -> None:
+    found = bucket_bars(SpecFiles(replace(CLICKS, num_buckets=number), files))
+    ((_, marks),) = found.groups
+    assert (len(marks), sum(mark.is_special for mark in marks)) == (bars, empty)
+    assert marks[0].title.startswith(title) and caption in found.caption
+
+
+# The type of the range column, the values of each file, and the start, the length and the overlap of each line.
+AXES = [
+    ("bigint", [("15", "20"), ("0", "9"), ("10", "19")], [(0, 45, False), (50, 45, False), (75, 25, True)]),
+    ("decimal(3,1)", [("-1.0", "1.0"), ("1.0", "1.0")], [(0, 100, False), (100, 0, True)]),
+    ("date", [("2024-01-01", "2024-01-02"), ("2024-01-04", "2024-01-05")], [(0, 25, False), (75, 25, False)]),
+    ("timestamp", [("1969-12-31 23:59:59.5", "1970-01-01 00:00:01.5")], [(0, 100, False)]),
+    ("string", [("1", "2")], None), ("date", [("+12345-01-01", "+12345-01-02")], None), ("int", [(None, None)], None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values", "lines"), AXES)
+def test_ranges_of_numbers_and_dates_are_on_one_axis(
+    kind: str, values: list[tuple[str, str]], lines: list[tuple[float, float, bool]] | None
+) -> None:
+    files = tuple(FileStats(f"{number}", 1, 2, "covered", None, *ends) for number, ends in enumerate(values))
+    of = organized(files, kind).organized
+    found = file_ranges(of, files) if of else None
+    marks = found and [(mark.start, mark.length, mark.is_special) for _, group in found.groups for mark in group]
+    assert marks == lines
+    assert len(file_bars(files).groups[0][1]) == len(values)
+    assert "Only the first 200 of 201 files" in file_bars(files[:1] * 201).caption

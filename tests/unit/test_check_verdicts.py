@@ -1,4 +1,4 @@
-"""Tests of verdicts, findings and changes on artificial plans.
+"""Tests of verdicts, findings, fixes and their effects on artificial plans.
 
 The plans contain operators of other engines, reuse exchanges, or have shapes that Spark does not produce in these tests.
 """
@@ -6,17 +6,23 @@ The plans contain operators of other engines, reuse exchanges, or have shapes th
 from __future__ import annotations
 
 import cProfile
+import shlex
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
+from case_tables import cases
 from plan_trees import (
     SETTINGS,
     broadcast,
     broadcast_join,
+    built,
     exchange,
-    grouping,
     join,
-    op,
     plan,
     reused,
     scan,
@@ -24,12 +30,21 @@ from plan_trees import (
     union,
 )
 
+from conftest import REPOSITORY
 from spark_bucketing.advice.requirements import required_layouts
-from spark_bucketing.checks.checked_query import Query, Settings
-from spark_bucketing.checks.results import OperatorResult, Verdict
-from spark_bucketing.checks.verdicts import judge
-from spark_bucketing.plan.document import PhysicalPlan, PlanNode, TableFacts
+from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
+from spark_bucketing.checks.checked_query import BucketedScan, Query, Settings
+from spark_bucketing.checks.checker import TimeLimit
+from spark_bucketing.checks.reasons import EVERY_REASON, REASONS, project_findings
+from spark_bucketing.checks.reasons.project import ProjectFacts
+from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
+from spark_bucketing.checks.verdicts import judge, required_specs, serves_all, with_effects, worse_for
+from spark_bucketing.errors import PlanError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode, Scan, TableFacts
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
+from spark_bucketing.tables.partition_predicates import rewrite_command
 
 COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}
 BUCKETS = {"d.s8": 8, "d.s8b": 8, "d.s16": 16, "d.plain": 0, "ice.d.s8": 0}
@@ -63,9 +78,7 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
     changes = finding.changes
     assert [change.kind for change in changes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
     assert changes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
-
-
-def test_bytes_count_only_the_columns_that_the_query_reads() -> None:
+    # Bytes count only the columns that the query reads.
     assert join_of_counts(read_bytes=300).findings[0].bytes_shuffled == 300
 
 
@@ -87,65 +100,27 @@ def judged(found: PhysicalPlan) -> list[OperatorResult]:
     return list(judge(Query(found, TABLES, Settings(SETTINGS))))
 
 
-def join_over(name: str, kind: str) -> PhysicalPlan:
-    return plan(join("k", "k", op(name, scan("s8", 1), kind=kind), scan("s8b", 11)))
+@cases("plans/verdicts", tree=..., operators=..., said="")
+def test_operators_of_a_plan_have_the_expected_verdicts_and_findings(
+    tree: list[Any], operators: list[list[str]], said: str
+) -> None:
+    found = judged(plan(built(tree)))
+    assert [
+        [f"{one.kind} {one.verdict.value} {one.exchanges} {one.sorts}"]
+        + [f"{finding.reason} {finding.bytes_shuffled}" for finding in one.findings]
+        for one in found
+    ] == operators
+    text = "".join(part for one in found for part in (one.description, *(finding.message for finding in one.findings)))
+    assert said in text and "ReusedExchange" not in text
 
 
-LEFT, RIGHT = (op(f"CometScan parquet d.{name}", output=scan(name, 1).output) for name in ("s8", "s8b"))
-COMET = op("CometSortMergeJoin Inner", op("CometExchange", LEFT), RIGHT, guess="join")
-PARTIAL = op("CometHashAggregate", scan("s8", 1), guess="aggregate")
-SKEWED = join("k", "k", exchange("k", scan("s8", 1)), scan("s8b", 11))
-SMALL = broadcast(scan("plain", 11))
-FIRST = broadcast_join("k", "k", scan("s8", 1), SMALL)
-SECOND = broadcast_join("k", "k", scan("s8b", 21), reused(SMALL, 31))
-CASES = {
-    "an unknown operator on a path": (join_over("PhotonShuffle", "unknown"), ["join unknown"]),
-    "a known operator on a path": (join_over("CometColumnarToRow", "other"), ["join sort-free"]),
-    "another engine's join": (plan(op("CometColumnarToRow", COMET, kind="other")), ["join unknown"]),
-    "another engine's stage": (plan(op("NativeStage", scan("s8", 1))), ["other unknown"]),
-    "a partial aggregate of another engine": (
-        plan(grouping("k", "", PARTIAL)),
-        ["distinct unknown", "aggregate unknown"],
-    ),
-    "a shuffled side": (plan(SKEWED), ["join one-sided"]),
-    "a reused broadcast is not a shuffle": (plan(union(FIRST, SECOND)), ["join broadcast"] * 2),
-}
-
-
-@pytest.mark.parametrize(("tree", "verdicts"), CASES.values(), ids=CASES)
-def test_unrecognized_operator_is_unknown_instead_of_omitted_or_good(tree: PhysicalPlan, verdicts: list[str]) -> None:
-    found = judged(tree)
-    assert [f"{result.kind} {result.verdict.value}" for result in found] == verdicts
-    # Without a shuffle, check counts no Exchanges. If an operator is unknown, check gives no reasons.
-    assert not any(result.exchanges for result in found if result.verdict.value in ("sort-free", "broadcast"))
-    assert not any(result.findings for result in found if result.verdict.value != "one-sided")
-
-
-def test_description_names_all_operators_of_another_engine() -> None:
-    names = "CometExchange, CometScan, CometSortMergeJoin"
-    assert judged(plan(COMET))[0].description.endswith(f"Inner (not a Spark operator: {names})")
-
-
-@pytest.mark.parametrize("name", ["TakeOrderedAndProject", "CollectLimit"])
-def test_limit_that_collects_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
-    limit = op(name, scan("s8", 1), kind="gather")
-    (group,) = judged(plan(grouping("k", "Complete", limit)))
-    assert (group.verdict.value, group.exchanges) == ("shuffled", 1)
-    assert [finding.reason for finding in group.findings] == ["repartitioned-below"]
-    assert "LIMIT collects the rows in one partition" in group.findings[0].message
-
-
-def test_table_of_another_catalog_is_not_confused_with_a_table_of_the_session() -> None:
-    tree = plan(join("k", "k", exchange("k", scan("ice.d.s8", 1)), scan("s8b", 11)))
-    assert tree.tables == ("ice.d.s8", "d.s8b")
-    (found,) = judged(tree)
-    assert [finding.reason for finding in found.findings] == ["side-not-bucketed"]
-
-
-def test_finding_has_the_line_of_its_operator() -> None:
+def test_finding_has_the_line_of_its_operator_and_covers_the_sorts_of_both_inputs() -> None:
     tree = join("k", "k", exchange("k", scan("plain", 1)), scan("s8b", 11))
     tree.line = 4
     assert [finding.line for result in judged(plan(tree)) for finding in result.findings] == [4]
+    (result,) = judged(plan(SELF_JOIN))
+    left, right = SELF_JOIN.children
+    assert [finding.explains for finding in result.findings] == [(MOVED.number, left.number, right.number)]
 
 
 def calls(function: Callable[[], object]) -> int:
@@ -190,61 +165,6 @@ MOVED = exchange("v", scan("s8", 1))
 SELF_JOIN = join("v", "v", sort("v", MOVED), sort("v", reused(MOVED, 11)))
 
 
-def two_joins() -> PlanNode:
-    """The upper join reuses an exchange of the lower join."""
-    moved = exchange("v", scan("s8", 1))
-    lower = join("v", "v", moved, scan("s8b", 11))
-    return join("k", "v", exchange("k", lower), reused(moved, 21))
-
-
-def grouped_once() -> PlanNode:
-    """with g as (select v, count(*) as n from s8 group by v) select ... from g x join g y; the reuse comes first."""
-    counted = exchange("v", grouping("v", "Partial", scan("s8", 1)))
-    return join("v", "v", grouping("v", "Final", reused(counted, 12)), grouping("v", "Final", counted))
-
-
-def united() -> PlanNode:
-    moved = exchange("v", scan("s8", 1))
-    both = exchange("v", union(moved, reused(moved, 11)))
-    return join("v", "v", both, exchange("v", scan("s16", 21)))
-
-
-def short(result: OperatorResult) -> tuple[str, int, int, list[str]]:
-    reasons = [finding.reason for finding in result.findings]
-    return f"{result.kind} {result.verdict.value}", result.exchanges, result.sorts, reasons
-
-
-KEYS, BELOW = "keys-miss-bucket-column", "repartitioned-below"
-REUSING = {
-    "one join": (plan(SELF_JOIN), [("join shuffled", 1, 2, [KEYS])]),
-    "two joins": (plan(two_joins()), [("join shuffled", 1, 0, [BELOW, KEYS]), ("join one-sided", 1, 0, [KEYS])]),
-    "two groupings": (
-        plan(grouped_once()),
-        [("join sort-free", 0, 0, []), ("aggregate shuffled", 0, 0, [KEYS]), ("aggregate shuffled", 1, 0, [KEYS])],
-    ),
-    "a union": (plan(united()), [("join shuffled", 3, 0, [KEYS, BELOW, KEYS])]),
-}
-
-
-@pytest.mark.parametrize(("tree", "expected"), REUSING.values(), ids=REUSING)
-def test_reused_exchange_counts_once(tree: PhysicalPlan, expected: list[tuple[str, int, int, list[str]]]) -> None:
-    found = judged(tree)
-    assert [short(result) for result in found] == expected
-    assert sum(result.exchanges for result in found) == tree.counts.exchanges
-    assert not any("ReusedExchange" in finding.message for result in found for finding in result.findings)
-
-
-@pytest.mark.parametrize(("tree", "bytes_shuffled"), [(plan(SELF_JOIN), [8000]), (plan(grouped_once()), [0, 8000])])
-def test_bytes_of_a_reused_exchange_count_once(tree: PhysicalPlan, bytes_shuffled: list[int]) -> None:
-    assert [finding.bytes_shuffled for result in judged(tree) for finding in result.findings] == bytes_shuffled
-
-
-def test_finding_about_both_inputs_covers_the_sorts_of_both() -> None:
-    (result,) = judged(plan(SELF_JOIN))
-    left, right = SELF_JOIN.children
-    assert [finding.explains for finding in result.findings] == [(MOVED.number, left.number, right.number)]
-
-
 def test_avoiding_a_reused_exchange_saves_its_bytes_once() -> None:
     moved = exchange("v", scan("s8", 1, read_bytes=100))
     (one,) = required_layouts("q", plan(join("v", "v", sort("v", moved), sort("v", reused(moved, 11)))))
@@ -259,3 +179,164 @@ def test_reused_broadcast_hides_no_table() -> None:
     second = broadcast_join("k", "k", scan("s8b", 21), reused(small, 31))
     (one,) = required_layouts("q", plan(join("v", "v", exchange("v", first), exchange("v", second))))
     assert [side.table for side in one.sides] == ["d.s8", "d.s8b"]
+
+
+def test_slugs_are_unique_and_every_slug_has_cases() -> None:
+    slugs = [reason.slug for reason in EVERY_REASON]
+    assert len(slugs) == len(set(slugs))
+    cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
+    # Cases do not set a number of cores; a separate test covers tables with too few buckets for the cores.
+    assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
+
+
+HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
+SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
+LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
+
+
+@cases("project/findings", loaded=True, settings={}, version="4.3.0", layout=None, findings=[])
+def test_project_has_the_expected_findings(
+    loaded: bool, settings: dict[str, str], version: str, layout: str | None, findings: list[str]
+) -> None:
+    found = Settings(SETTINGS | (LOADED if loaded else {}) | settings)
+    specs = {None: {}, "hive": HIVE, "spark": SPARK}[layout]
+    facts = ProjectFacts(found, version, specs)
+    assert [f"{one.reason} {one.level}" for one in project_findings(facts)] == findings
+
+
+def test_sources_without_columns_are_one_finding() -> None:
+    facts = ProjectFacts(Settings(LOADED), "4.3.0", {}, tuple(f"source `{name}`" for name in "abcde"), False)
+    (finding,) = project_findings(facts)
+    assert (finding.reason, finding.level) == ("unknown-columns", "note")
+    assert "source `a`, source `b`, source `c` and 2 more" in finding.message and "no catalog.json" in finding.message
+
+
+def table(column: str, *values: str) -> TableFacts:
+    parts = tuple(Partition(f"{column}={value}", (value,), f"file:/t/{value}", Status.NOT_SEALED) for value in values)
+    partitions = TableMetadata("db.t", HIVE["orders"], (Column(column, "string"),), parts)
+    return TableFacts("db.t", {}, HIVE["orders"], (column,), partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "quoted", "predicate"),
+    [
+        ("ds", "2024-01", "\"ds = '2024-01'\"", "ds = '2024-01'"),
+        ("ds", "$HOME", """'ds = '"'"'\\u0024HOME'"'"''""", "ds = '\\u0024HOME'"),
+        ("ds", "now!", """'ds = '"'"'now!'"'"''""", "ds = 'now!'"),
+        ("a b", "x", """'`a b` = '"'"'x'"'"''""", "`a b` = 'x'"),
+    ],
+)
+def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quoted: str, predicate: str) -> None:
+    made = table(column, value, "zzz")
+    assert made.partitions is not None
+    change = rewrite_partitions(made.partitions, made.partitions.partitions[:1])
+    command, buckets = (
+        f"spark-bucketing table rewrite db.t --where {quoted}",
+        "8 buckets by (k), sorted by (k), hash hive",
+    )
+    assert change.text == f"Run `{command}` to rewrite partition {column}={value} with {buckets}."
+    assert shlex.split(command)[-1] == change.where == predicate
+
+
+def test_no_command_ends_with_a_full_stop() -> None:
+    assert rewrite_command("db.`a b`", "true") == "spark-bucketing table rewrite 'db.`a b`'"
+    whole = TableFacts("db.t", {}, HIVE["orders"])
+    scanned = BucketedScan(PlanNode(1, "Scan"), Scan("db.t"), whole, HIVE["orders"], Settings(SETTINGS))
+    assert "`dbt run --full-refresh` " in rewrite_files(scanned).text
+
+
+def test_no_table_is_bucketed_by_its_own_partition_column() -> None:
+    for same in (BucketSpec(8, ("ds",), ("ds",), "hive"), BucketSpec(8, ("k",), ("k", "ds"), "hive"), HIVE["orders"]):
+        assert bucket(table("ds", "a"), same) == ()
+    (change,) = bucket(table("ds", "a"), BucketSpec(16, ("k",), ("k",), "hive"))
+    assert change.text == "Bucket db.t with clustered_by=['k'], buckets=16, bucket_hash='hive'."
+
+
+BY_K, BY_J = (BucketSpec(8, (name,), (name,), "hive") for name in "kj")
+TABLE = TableFacts("s.t", {"k": "int", "j": "int"}, BY_K)
+FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=PlanCounts(1, 1))
+
+
+@dataclass
+class FakeQuery:
+    """A fake query whose plan has these Exchanges and Sorts, and different numbers after a change of the spec."""
+
+    counts: PlanCounts
+    changed: PlanCounts
+    tables: dict[str, TableFacts] = field(default_factory=lambda: {"s.t": TABLE})
+
+    def planned(self, changes: Any) -> FakeQuery:
+        assert [(change.table, change.spec) for change in changes] == [("s.t", BY_J)]
+        return replace(self, counts=self.changed)
+
+    def forget(self) -> None:
+        pass
+
+
+def model(name: str, reason: str = "side-not-bucketed", kind: Any = "join", fix: Fix | None = FIX) -> ModelResult:
+    finding = Finding(reason, "", ("s.t",), "warning" if fix else "note", (fix,) if fix else ())
+    operator = OperatorResult(kind, "", Verdict.SHUFFLED, ("s.t",), 1, 1, (finding,))
+    return ModelResult(name, f"{name}.sql", (operator,), unique_id=f"model.p.{name}")
+
+
+def effects(first: ModelResult, *others: tuple[int, int]) -> Finding:
+    queries: list[Any] = [(first, FakeQuery(PlanCounts(1, 1), PlanCounts()))]
+    for i, (before, after) in enumerate(others):
+        queries.append((model(f"other{i}", fix=None), FakeQuery(PlanCounts(before), PlanCounts(after))))
+    (result,) = with_effects([first], queries)
+    return result.operators[0].findings[0]
+
+
+def test_fix_lists_its_effects_on_other_readers_of_the_table() -> None:
+    (fix,) = effects(model("a"), (1, 0), (0, 1), (2, 2)).fixes
+    expected = ("other0", PlanCounts(1), PlanCounts(0)), ("other1", PlanCounts(0), PlanCounts(1))
+    assert fix.others == tuple(OtherQuery(*one) for one in expected) and worse_for(fix) == ("other1",)
+    # A query that Spark can no longer plan is worse.
+    lost = replace(FIX, others=(OtherQuery("b", PlanCounts(), None),))
+    assert worse_for(lost) == ("b",) and serves_all(lost)
+    assert not serves_all(replace(lost, others=lost.others * 2))
+
+
+@pytest.mark.parametrize(
+    ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
+)
+def test_grouping_by_too_few_columns_is_a_warning_only_if_the_project_gains(
+    others: tuple[tuple[int, int], ...], level: str
+) -> None:
+    found = effects(model("a", "keys-miss-bucket-column", "aggregate"), *others)
+    # With the same number of Exchanges, Sorts decide.
+    assert found.level == level and bool(found.fixes) is (level == "warning")
+    assert effects(model("a"), *others).level == "warning"
+
+
+def test_tables_with_conflicting_requirements_are_listed() -> None:
+    other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
+    wanted = {f"clustered_by=['j'], buckets={n}, bucket_hash='hive'": by for n, by in ((16, ("b", "c")), (8, ("a",)))}
+    assert required_specs([model("a"), model("b", fix=other)]) == {"s.t": wanted}
+    assert required_specs([model("a"), model("b")]) == {}
+    # The second change of a fix counts, too.
+    second = replace(other, table="s.u", also=(other,))
+    assert required_specs([model("a"), model("b", fix=second)])["s.t"].keys() == wanted.keys()
+
+
+def test_timeout_is_an_error_and_other_errors_are_raised() -> None:
+    assert TimeLimit(10).run(lambda is_late: is_late()) is False
+    with pytest.raises(PlanError, match=r"longer than 0\.1 s"):
+        TimeLimit(0.1).run(lambda _: time.sleep(1))
+    with pytest.raises(ZeroDivisionError):
+        TimeLimit(10).run(lambda _: 1 // 0)
+
+
+def test_no_query_starts_while_spark_still_runs_a_timed_out_query() -> None:
+    limit, ended = TimeLimit(0.1), threading.Event()
+    with pytest.raises(PlanError, match="longer than"):
+        limit.run(lambda _: ended.wait(60))
+    for _ in range(2):
+        with pytest.raises(PlanError, match="still busy with an earlier query"):
+            limit.run(lambda _: pytest.fail("The task ran at the same time as the abandoned one."))
+    ended.set()
+    found, deadline = "busy", time.monotonic() + 60
+    while found == "busy" and time.monotonic() < deadline:
+        with suppress(PlanError):
+            found = limit.run(lambda _: "free")
+    assert found == "free"

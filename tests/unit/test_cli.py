@@ -1,12 +1,21 @@
-"""Tests of the command line without Spark: help, exit codes and usage errors."""
+"""Tests of the command line without Spark: help, exit codes, usage errors, and progress on a terminal."""
 
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 import yaml
+from case_tables import cases
 from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
 
@@ -51,54 +60,25 @@ def test_every_command_and_option_has_help(path: tuple[str, ...], command: click
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        (("ta",), ["table"]),
-        (("table", "s"), ["seal", "show", "stats"]),
-        (("check", "--select", "a", "b", "--form"), ["--format"]),
-        (("check", "--format", "j"), ["json"]),
-        (("check", "--select", ""), []),
+        ("ta", ["table"]), ("table s", ["seal", "show", "stats"]), ("check --select a b --form", ["--format"]),
+        ("check --format j", ["json"]), ("check --select ", []),
     ],
-)
-def test_shell_completion_works_as_documented(typed: tuple[str, ...], completed: list[str]) -> None:
+)  # fmt: skip
+def test_shell_completion_works_as_documented(typed: str, completed: list[str]) -> None:
     variable = "_SPARK_BUCKETING_COMPLETE"
-    assert (
-        f'eval "$({variable}=bash_source spark-bucketing)"'
-        in (REPOSITORY / "docs" / "reference" / "commands.md").read_text()
-    )
-    asked = {
-        variable: "bash_complete",
-        "COMP_WORDS": " ".join(("spark-bucketing", *typed)),
-        "COMP_CWORD": str(len(typed)),
-    }
-    result = CliRunner().invoke(main, prog_name="spark-bucketing", env=asked)
+    documented = f'eval "$({variable}=bash_source spark-bucketing)"'
+    assert documented in (REPOSITORY / "docs" / "reference" / "commands.md").read_text()
+    words = {"COMP_WORDS": f"spark-bucketing {typed}", "COMP_CWORD": str(len(typed.split(" ")))}
+    result = CliRunner().invoke(main, prog_name="spark-bucketing", env={variable: "bash_complete", **words})
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert [line.removeprefix("plain,") for line in result.output.split()] == completed
 
 
-def test_version_matches_the_package() -> None:
-    assert "0.1.0" in run("--version").output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["table", "show", "--target", "nowhere"], "does not have a target named 'nowhere'"),
-        (["table", "show", "--project-dir", "empty"], "No dbt_project.yml found"),
-        (["table", "show", "--profiles-dir", "empty"], "Could not find profile named 'p'"),
-        (["table", "show", "--project-dir", "missing"], "'missing' does not exist"),
-        (["table", "show", "--nonsense"], "No such option"),
-        (["check", "--target", "nowhere"], "does not have a target named 'nowhere'"),
-        (["check", "--vars", "{a: "], "dbt cannot read the target"),
-        (["check", "--baseline", "dbt_project.yml"], "is not a baseline"),
-        (["check", "--baseline", "missing.json"], "does not exist"),
-        (["check", "--project-dir", "empty"], "dbt_project.yml"),
-        (["check", "--fail-on", "sometimes"], "sometimes"),
-        (["check", "missing.sql"], "missing.sql"),
-    ],
-)
-def test_usage_error_is_a_message_with_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
+@cases("commands/errors", command=..., said=...)
+def test_usage_error_is_a_message_with_exit_code_2(folder: Path, command: str, said: str) -> None:
     (folder / "empty").mkdir()
-    result = run(*arguments)
-    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
+    result = run(*shlex.split(command))
+    assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
 def test_profile_may_use_environment_variables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,3 +102,81 @@ def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatc
     result = run("table", "show")
     assert result.exit_code == 2
     assert "pip install 'spark-bucketing[dbt]'" in result.output
+
+
+SHOWN = """
+from spark_bucketing.cli.progress import progress_line
+
+with progress_line("starting [spark]") as line:
+    line._progress.refresh()
+    line.show("hashing files of a.b")
+    if line.on_tasks:
+        line.on_tasks(12, 64)
+    line._progress.refresh()
+    line.echo("tasks are counted" if line.on_tasks else "tasks are not counted")
+    line.show("the next step")
+    line._progress.refresh()
+print("the end")
+"""
+
+CHECKED = """
+from spark_bucketing.checks import project as command
+from spark_bucketing.cli import main
+from spark_bucketing.checks.results import Report
+
+def check_project(request, on_progress):
+    on_progress("the_model", 3, 12)
+    return Report(())
+
+command.check_project = check_project
+main(["check"])
+"""
+
+
+def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment: str) -> tuple[str, str]:
+    """Return standard output and standard error; if both are the same terminal, standard error contains everything."""
+    main_end, child_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=child_end if same else subprocess.PIPE,
+        stderr=child_end if terminal else subprocess.PIPE,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"} | environment,
+        text=True,
+    )
+    output, errors = process.communicate(timeout=60)
+    # Reading a terminal fails if it has no output.
+    os.write(child_end, b"|")
+    errors = os.read(main_end, 100_000).decode().removesuffix("|") if terminal else errors
+    os.close(child_end)
+    os.close(main_end)
+    assert process.returncode == 0
+    return output, errors
+
+
+def test_terminal_shows_one_line_per_step_and_is_restored() -> None:
+    output, errors = shown(terminal=True)
+    assert output == "tasks are counted\nthe end\n"
+    for step in ("starting [spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
+        assert step in errors
+    assert errors.rstrip().endswith("\x1b[2K") and errors.count("\n") <= 4
+
+
+def test_message_has_its_own_line() -> None:
+    _, screen = shown(terminal=True, same=True)
+    codes = r"(?:\x1b\[[\d;?]*[A-Za-z]|\r)*"
+    for message in ("tasks are counted", "the end"):
+        assert re.search(rf"(?:\n|\x1b\[2K){codes}{message}\r\n", screen), screen
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment"), [(False, {"FORCE_COLOR": ""}), (False, {"FORCE_COLOR": "1"}), (True, {"TERM": "dumb"})]
+)
+def test_pipe_or_terminal_that_cannot_erase_shows_no_progress(terminal: bool, environment: dict[str, Any]) -> None:
+    assert shown(terminal, **environment) == ("tasks are not counted\nthe end\n", "")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_check_shows_the_current_model(terminal: bool) -> None:
+    output, errors = shown(terminal, script=CHECKED)
+    assert ("planning 4 of 12 models (the_model)" in errors) == terminal
+    assert output.startswith("0 queries") and "\x1b" not in output

@@ -1,4 +1,4 @@
-"""Tests that modules, functions and macros are short enough to read at once, and that macros call few levels of others."""
+"""Tests that code is short enough to read at once, that macros call few levels of others, and of Scala's packages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from conftest import REPOSITORY
+from spark_bucketing.extension import build
 
 MOST_LINES_OF_A_FILE = 600
 # Lines of code: Python without signatures and docstrings, and macros with the SQL that they return.
@@ -68,3 +69,52 @@ def test_few_levels_of_macros_are_between_a_materialization_and_its_statements()
     chains = [longest_chain(macros, name) for name, text in macros.items() if "{% materialization " in text]
     assert len(chains) == 4 and all(len(chain) > 2 for chain in chains)
     assert [chain for chain in chains if len(chain) - 1 > MOST_LEVELS] == []
+
+
+SOURCES = Path(build.__file__).parent / "scala"
+# The empty name is the root package: settings and reasons. BucketingExtension registers everything; no package uses it.
+ORDER = ["", "hash", "compat", "metadata", "read", "write", "ddl", "dml", "explain"]
+ENTRY = "BucketingExtension.scala"
+DEFINITION = re.compile(
+    r"^(?:(?:private|sealed|abstract|final|case|implicit)(?:\[\w+\])? )*(?:object|class|trait) (\w+)", re.MULTILINE
+)
+SCALA_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+
+
+def scala_sources() -> dict[Path, str]:
+    """Return the code of each Scala file, without comments."""
+    return {
+        path.relative_to(SOURCES): SCALA_COMMENT.sub("", path.read_text())
+        for path in SOURCES.rglob("*.scala")
+        if path.name != ENTRY
+    }
+
+
+def package(path: Path) -> str:
+    return path.parts[0] if len(path.parts) > 1 else ""
+
+
+def violations(files: dict[Path, str]) -> list[str]:
+    """Return the uses of definitions in later packages.
+
+    Nested packages see each other's members without an import, so this function compares names of definitions, not
+    imports.
+    """
+    homes = {name: package(path) for path, code in files.items() for name in DEFINITION.findall(code)}
+    return sorted(
+        f"{path} uses {name} of {homes[name] or 'the root package'}"
+        for path, code in files.items()
+        for name in set(re.findall(r"\w+", code)) & homes.keys()
+        if ORDER.index(homes[name]) > ORDER.index(package(path))
+    )
+
+
+def test_packages_depend_one_way() -> None:
+    files = scala_sources()
+    assert {package(path) for path in files} == set(ORDER)
+    assert violations(files) == []
+
+
+def test_use_of_a_later_package_is_found() -> None:
+    files = {Path("hash/A.scala"): "object A { B.go() }", Path("ddl/B.scala"): "object B { def go() = A }"}
+    assert violations(files) == ["hash/A.scala uses B of ddl"]

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from file_plan import file_config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from macros import CompilerError, Macros
-from sqlfluff_models import model, slugs
+from sqlfluff.core import SQLLintError
+from sqlfluff.utils.testing.rules import RuleTestCase, load_test_cases
+from sqlfluff_models import NOWHERE, fixed, lint, model, slugs, write_manifest
 
 from conftest import REPOSITORY
 from spark_bucketing.checks.stub_tables import configured_layout
 from spark_bucketing.config.rules import RULES
 from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
-from spark_bucketing.config.validation import UNKNOWN, Config, nearest_name, validate, validated
+from spark_bucketing.config.validation import UNKNOWN, Config, validate, validated
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.spec import VERSION_OF_HASH, are_compatible
+from spark_bucketing.spec import VERSION_OF_HASH
 from spark_bucketing.units import SIZE_PATTERN, parse_size
 
 SHARED = REPOSITORY / "tests" / "cases" / "shared"
@@ -76,13 +80,13 @@ VALUES = st.one_of(
     st.sampled_from(sorted({choice for key in KEYS.values() for choice in (*key.choices, *key.aliases)})),
     st.sampled_from(["8", "256MiB", "3iB", "1e9", "ref('a')", "2024-01-01", "v = 'D'", "a{b}", -1, 10**9]),
 )
-NAMES = st.sampled_from([*KEYS, "files", "bucket", "sroted_by", "owner", "num-files"])
+KEY_NAMES = st.sampled_from([*KEYS, "files", "bucket", "sroted_by", "owner", "num-files"])
 
 
 @settings(max_examples=150)
 @given(
     kind=st.sampled_from(MATERIALIZATIONS),
-    config=st.dictionaries(NAMES, VALUES, max_size=6),
+    config=st.dictionaries(KEY_NAMES, VALUES, max_size=6),
     complete=st.booleans(),
 )
 def test_macros_and_python_agree_on_random_configs(kind: str, config: dict[str, Any], complete: bool) -> None:
@@ -99,20 +103,6 @@ def test_macros_and_python_parse_the_same_sizes(text: str) -> None:
     except ValueError:
         expected = None
     assert Macros({}).parsed_size(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("word", "within", "nearest"),
-    [
-        ("sroted_by", 1, "sorted_by"), ("sorted_byy", 1, "sorted_by"), ("Sorted-By", 0, "sorted_by"),
-        ("bukets", 1, "buckets"), ("buckts_", 1, "buckets"), ("range_bondaries_form", 2, "range_boundaries_from"),
-        ("range_bondaries_form", 1, None), ("op", 2, None), ("sort", 2, None), ("", 2, None),
-    ],
-)  # fmt: skip
-def test_nearest_name_is_the_same_in_both_languages(word: str, within: int, nearest: str | None) -> None:
-    names = list(KEYS)
-    assert nearest_name(word, names, within) == nearest
-    assert Macros({}).nearest_name(word, names, within) == (nearest or "")
 
 
 def test_unknown_values_are_not_violations() -> None:
@@ -139,11 +129,6 @@ def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
     assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
 
 
-def test_check_reads_the_tables_of_dbt_spark() -> None:
-    spec = configured_layout({"clustered_by": "k", "buckets": "8"}, "table", "m").spec
-    assert spec and (spec.num_buckets, spec.sort_columns, spec.bucket_hash) == (8, (), "spark")
-
-
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
 def test_macros_and_python_accept_the_same_types_of_bucket_columns(case: dict[str, Any]) -> None:
     of_macros = {name: each["types"] for name, each in Macros({}).config_schema()["hashes"].items()}
@@ -168,13 +153,6 @@ def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_
     assert ("with bucket_hash='" in str(error.value)) == (bucket_hash != "spark" and case["type"] not in PLAIN_REFUSED)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "compatible"), [(8, 8, True), (8, 16, True), (24, 8, True), (8, 12, False), (1, 7, True)]
-)
-def test_numbers_of_buckets_are_compatible_if_one_is_a_multiple(one: int, other: int, compatible: bool) -> None:
-    assert are_compatible(one, other) == are_compatible(other, one) == compatible
-
-
 def expected_hash(config: dict[str, Any]) -> Any:
     """Return the hash that the generic test bucket_spec_matches_config expects for a model with this config."""
     node = {"name": "m", "config": {"clustered_by": ["k"], "buckets": 8, **config}}
@@ -186,17 +164,129 @@ def expected_hash(config: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("config", "bucket_hash"),
     [
-        ({"materialized": "bucketed_table"}, "hive"),
-        ({"materialized": "bucketed_table", "bucket_hash": "hive2"}, "hive2"),
-        ({"materialized": "table"}, "spark"),
-        ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
+        ({"materialized": "bucketed_table"}, "hive"), ({"materialized": "bucketed_table", "bucket_hash": "hive2"}, "hive2"),
+        ({"materialized": "table"}, "spark"), ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
     ],
-)
+)  # fmt: skip
 def test_expected_hash_is_the_configured_hash(config: dict[str, Any], bucket_hash: str) -> None:
     assert expected_hash(config) == bucket_hash
-
-
-@pytest.mark.parametrize("materialized", ["bucketed_table", "table"])
-def test_unknown_hash_is_an_error_and_never_the_spark_hash(materialized: str) -> None:
+    # An unknown hash is an error, and never the Spark hash.
     with pytest.raises(CompilerError, match="found:    murmur3"):
-        expected_hash({"materialized": materialized, "bucket_hash": "murmur3"})
+        expected_hash(config | {"bucket_hash": "murmur3"})
+
+
+def test_options_override_the_number_of_files_of_any_model() -> None:
+    config = {"clustered_by": ["k"], "buckets": "x", "num_files": 3, "materialized": "table", "file_format": "delta"}
+    planned = file_config(config, {"target_file_size": 7}, "m")
+    assert (planned["target_file_size"], planned["num_files"], planned["file_strategy"]) == (7, None, "exact")
+    with pytest.raises(ProjectError, match="Model `m` has an invalid `num_files`"):
+        file_config(config, {"num_files": 0}, "m")
+
+
+def test_too_many_write_tasks_are_refused() -> None:
+    layout = {"file_strategy": "by_column_salted", "partition_by": [], "scale_factor": 3}
+    layout |= {"file_count": {"setting": "rows_per_file", "value": 1}}
+    with pytest.raises(
+        CompilerError, match=r"1, which results in 33,334 files, and scale_factor=3\n +expected: at most 100,000"
+    ):
+        Macros({"name": "m"}).write_distribution(33334, layout)
+
+
+LINT_NAMES, LINT_CASES = load_test_cases(str(REPOSITORY / "tests" / "cases" / "lint" / "SB*.yml"))
+PAGE = (REPOSITORY / "docs" / "reference" / "lint-rules.md").read_text()
+COLUMN_TYPES = {"k": "bigint", "v": "string", "ds": "date", "event_at": "timestamp", "n": "integer"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """Create a dbt project without models."""
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    return tmp_path
+
+
+def lint_in(shop: Path, text: str, *, manifest: bool = True) -> list[SQLLintError]:
+    """Lint the text of the model `m` with the project's manifest."""
+    return lint(text, str(shop / "manifest.json") if manifest else None, str(shop / "models" / "m.sql"))
+
+
+@pytest.mark.parametrize("case", LINT_CASES, ids=LINT_NAMES)
+def test_rule_gives_the_expected_results_for_its_cases(case: RuleTestCase, shop: Path) -> None:
+    columns = {name: {"name": name, "data_type": kind} for name, kind in COLUMN_TYPES.items()}
+    write_manifest(shop / "manifest.json", columns=columns, contract={"enforced": True})
+    manifest, path = str(shop / "manifest.json"), str(shop / "models" / "m.sql")
+    text = case.pass_str or case.fail_str or ""
+    found = [one for one in lint(text, manifest, path) if one.rule_code() == case.rule]
+    if case.pass_str:
+        assert found == []
+        return
+    assert found
+    if case.violations:
+        places: Any = case.violations
+        assert [(one.line_no, one.line_pos) for one in found] == [
+            (p["start_line_no"], p["start_line_pos"]) for p in places
+        ]
+    mended = fixed(text, manifest, path)
+    assert mended == (case.fix_str or text)
+    # Applying the fix once resolves the violation.
+    assert fixed(mended, manifest, path) == mended
+    assert not case.fix_str or case.rule not in {one.rule_code() for one in lint(mended, manifest, path)}
+
+
+def test_every_rule_has_passing_and_failing_cases() -> None:
+    from spark_bucketing.sqlfluff_plugin.rules import RULES
+
+    for rule in RULES:
+        cases = [case for case in LINT_CASES if case.rule == rule.code]
+        assert any(case.pass_str for case in cases) and any(case.fail_str for case in cases), rule
+        assert bool(rule.is_fix_compatible) == any(case.fix_str for case in cases), rule
+        section = PAGE.partition(f"## {rule.name.rpartition('.')[2]}\n")[2].partition("\n## ")[0]
+        assert "**Anti-pattern**" in section and "**Best practice**" in section, rule
+        summary = (rule.__doc__ or "").partition("\n")[0].replace("``", "`")
+        assert section.strip().startswith(summary) and f"`{rule.code}`" in PAGE and f"`{rule.name}`" in PAGE, rule
+
+
+UNCOUNTED = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+
+
+@pytest.mark.parametrize(("text", "warnings"), [("{", 1), ('{"metadata": {}}', 1), (None, 1), ("disabled", 0)])
+def test_unreadable_manifest_causes_one_warning(
+    shop: Path, caplog: pytest.LogCaptureFixture, text: str | None, warnings: int
+) -> None:
+    if text is not None:
+        (shop / "manifest.json").write_text(text)
+    with caplog.at_level("WARNING", "sqlfluff.rules"):
+        found = [lint_in(shop, UNCOUNTED, manifest=text != "disabled") for _ in range(2)]
+    assert [one.rule_name() for of in found for one in of] == ["spark_bucketing.missing_buckets"] * 2
+    assert len(caplog.messages) == warnings and all("manifest.json" in one for one in caplog.messages)
+
+
+def test_file_overrides_the_config_of_the_manifest(shop: Path) -> None:
+    old = "{{ config(buckets=4) }}\nselect 1 as k"
+    config = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
+    write_manifest(shop / "manifest.json", config=config, raw_code=old)
+    assert lint_in(shop, old + "\n") == []
+    assert [one.rule_name() for one in lint_in(shop, "select 1 as k\n")] == ["spark_bucketing.missing_buckets"]
+
+
+def test_violation_in_yaml_names_its_place(shop: Path) -> None:
+    config = {"materialized": "bucketed_table", "cluster_by": ["k"], "buckets": 4}
+    write_manifest(shop / "manifest.json", config=config, raw_code="select 1 as k")
+    [found] = lint_in(shop, "select 1 as k\n")
+    assert found.desc().endswith("The YAML sets this key.")
+
+
+def test_new_model_may_be_configured_in_yaml_and_other_models_do_not_matter(shop: Path) -> None:
+    write_manifest(shop / "manifest.json", original_file_path="models/other.sql", contract={"enforced": True})
+    assert lint_in(shop, UNCOUNTED.replace(") }}", ", buckets=4) }}")) == []
+    (shop / "manifest.json").unlink()
+    (shop / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
+    assert lint_in(shop, UNCOUNTED) == []
+
+
+def test_rules_can_be_disabled_by_code_and_by_name() -> None:
+    names = ("SparkBucketing_SB01", "spark_bucketing.missing_buckets", "missing-buckets", "spark_bucketing")
+    found = [len(lint(UNCOUNTED.replace("\n", f"  -- noqa: {rule}\n", 1))) for rule in (*names, "SparkBucketing_SB02")]
+    assert found == [0, 0, 0, 0, 1]
+    # A text without a query has no findings.
+    assert lint("{% macro a() %}select 1{% endmacro %}\n", None, NOWHERE) == []

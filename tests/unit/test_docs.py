@@ -1,18 +1,23 @@
-"""Tests that the documentation matches the sources and the tests of each version, and has no retired words."""
+"""Tests that documentation, versions and error messages agree with the sources, and have no retired words."""
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from macros import Macros
 from spark_features import SINCE, VERSIONS
 
 from conftest import REPOSITORY
+from spark_bucketing.checks.checked_query import REASON_OF_CODE
 from spark_bucketing.config.schema import KEYS
+from spark_bucketing.errors import BucketingError, TableError, error_message
 
 DOCS = REPOSITORY / "docs"
 SCALA = REPOSITORY / "python_plugin" / "src" / "spark_bucketing" / "extension" / "scala"
@@ -27,15 +32,17 @@ def test_generated_page_is_current(page: Path) -> None:
     assert page.read_text() == PAGES[page](), "run make docs"
 
 
-def test_every_config_key_is_documented() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", (DOCS / "reference" / "configuration.md").read_text(), re.MULTILINE)
-    assert set(KEYS) <= set(rows)
-
-
-def test_every_explain_code_is_documented() -> None:
+def test_every_config_key_code_and_setting_is_documented() -> None:
+    pages = {name: (DOCS / "reference" / f"{name}.md").read_text() for name in ("configuration", "settings", "sql")}
+    assert set(KEYS) <= set(re.findall(r"^\| `(\w+)` \|", pages["configuration"], re.MULTILINE))
     codes = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', (SCALA / "FallbackReason.scala").read_text()))
-    table = (DOCS / "reference" / "sql.md").read_text().partition("## States of files")[2]
-    assert set(re.findall(r"^\| `([a-z]+-[a-z-]+)` \|", table, re.MULTILINE)) == codes
+    states = pages["sql"].partition("## States of files")[2]
+    assert set(re.findall(r"^\| `([a-z]+-[a-z-]+)` \|", states, re.MULTILINE)) == codes
+    # Check has a reason for every code of an ordinary scan.
+    assert codes - {"not-needed", "column-not-read"} == REASON_OF_CODE.keys()
+    settings = re.findall(r'conf\("([^"]+)"', (SCALA / "BucketingConf.scala").read_text())
+    documented = pages["settings"] + pages["sql"]
+    assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -45,10 +52,8 @@ def test_links_lead_to_files(name: str) -> None:
 
 
 def test_every_page_starts_with_its_purpose() -> None:
-    pages = sorted(DOCS.rglob("*.md"))
-    missing = [str(page) for page in pages if not re.match(r"# .+\n\n[A-Z][^\n]+", page.read_text())]
-    assert pages
-    assert missing == []
+    texts = {str(page): page.read_text() for page in DOCS.rglob("*.md")}
+    assert texts and [name for name, text in texts.items() if not re.match(r"# .+\n\n[A-Z][^\n]+", text)] == []
 
 
 def test_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
@@ -67,26 +72,16 @@ def version_table() -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in rows if not set(row[0]) <= {"-", " "} or not row[0]}
 
 
-def test_version_table_has_a_column_for_each_version() -> None:
-    assert version_table()[""] == [".".join(map(str, version)) for version in VERSIONS]
-
-
-def test_version_table_lists_exactly_the_unsupported_features() -> None:
-    said = {feature: [cell.split()[0] for cell in cells] for feature, cells in version_table().items() if feature}
-    limited = {feature for feature, cells in said.items() if "no" in cells}
-    assert limited == set(SINCE)
+def test_version_table_lists_exactly_the_unsupported_features_with_their_reasons() -> None:
+    table = version_table()
+    assert table.pop("") == [".".join(map(str, version)) for version in VERSIONS]
+    said = {feature: [cell.split()[0] for cell in cells] for feature, cells in table.items()}
+    assert {feature for feature, cells in said.items() if "no" in cells} == set(SINCE)
     for feature, cells in said.items():
         assert cells == ["yes" if version >= SINCE.get(feature, VERSIONS[0]) else "no" for version in VERSIONS], feature
-
-
-def test_each_unsupported_feature_has_a_reason() -> None:
-    noes = [cell for cells in version_table().values() for cell in cells if cell.startswith("no")]
+    noes = [cell for cells in table.values() for cell in cells if cell.startswith("no")]
     assert noes and all(re.fullmatch(r"no [(]\d[)]", cell) for cell in noes)
-    reasons = set(re.findall(r"^(\d)[.] \S", VERSIONS_PAGE, re.MULTILINE))
-    assert {cell[4] for cell in noes} == reasons
-
-
-def test_readme_links_to_the_version_table() -> None:
+    assert {cell[4] for cell in noes} == set(re.findall(r"^(\d)[.] \S", VERSIONS_PAGE, re.MULTILINE))
     assert "(docs/reference/versions.md)" in (REPOSITORY / "README.md").read_text()
 
 
@@ -103,3 +98,61 @@ def test_each_retired_word_is_found_with_its_replacement(tmp_path: Path) -> None
 @pytest.mark.parametrize("word", sorted(RETIRED))
 def test_replacement_of_a_retired_word_is_not_retired(word: str) -> None:
     assert not set(RETIRED[word].split()) & RETIRED.keys()
+
+
+PLUGIN = REPOSITORY / "python_plugin" / "src" / "spark_bucketing"
+# A first line, and the labels in this order. All but the first line may be missing.
+FORM = re.compile(r"[^\n]*[^\n,;:](\n  found:    .*(\n {12}.*)*)?(\n  expected: .*)?(\n  instead:  .*)?")
+LABELED = "Model `m` is wrong.\n  found:    a\n            b\n  expected: c\n  instead:  d"
+
+
+def test_python_and_macros_compose_the_same_message() -> None:
+    assert error_message("Model `m` is wrong.", "a\nb", "c", "d") == LABELED
+    assert str(TableError("Model `m` is wrong.", found="a\nb", expected="c", instead="d")) == LABELED
+    assert Macros({"name": "m"}).error_message("Model `m` is wrong.", "a\nb", "c", "d") == LABELED
+    assert Macros({"name": "m"}).error_message("It fails.", None, None, "d") == error_message("It fails.", instead="d")
+    assert Macros({"name": "m"}).error_message("It fails.", "", 0, "\n") == error_message("It fails.", "", 0, "\n")
+    assert error_message("It fails.", "") == "It fails.\n  found:    ''"
+
+
+def _raised() -> Iterator[tuple[str, ast.Call]]:
+    names = {"BucketingError", *(error.__name__ for error in BucketingError.__subclasses__())}
+    for file in PLUGIN.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+                yield f"{file.relative_to(PLUGIN)}:{node.lineno}", node
+
+
+def test_python_errors_have_this_form() -> None:
+    raised = dict(_raised())
+    assert len(raised) > 80
+    wrong = []
+    for place, call in raised.items():
+        parts = call.args[0].values if isinstance(call.args[0], ast.JoinedStr) else [call.args[0]]
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in parts)
+        if not FORM.fullmatch(text) or re.search(r"\b(Expected|Instead)\b|: found ", text):
+            wrong.append(place)
+    assert wrong == []
+
+
+def test_macros_raise_errors_of_this_form() -> None:
+    for file in (REPOSITORY / "macros").rglob("*.sql"):
+        for raised in re.findall(r"raise_compiler_error\((.*?)\) %}", file.read_text(), re.DOTALL):
+            assert re.match(
+                r"\s*spark_bucketing\.(error_message|config_error|ambiguous_merge|coarse_partition_error)\(", raised
+            ), f"{file}: {raised}"
+
+
+def test_scala_errors_have_this_form() -> None:
+    """Errors with labels pass their parts to Compat.refusal(); no part repeats its label."""
+    for file in (PLUGIN / "extension" / "scala").rglob("*.scala"):
+        text = re.sub(r'"\s*\+\s*s?"', "", file.read_text())
+        for raised in re.findall(r"(?:refusal|refused)\((.*?)\n", text):
+            assert not re.search(r'"(found|expected|instead) |: found |\. Expected |Instead: ', raised), (
+                f"{file}: {raised}"
+            )
+
+
+def test_contributing_shows_this_form() -> None:
+    example = re.search(r"```text\n(.*?)\n```", (REPOSITORY / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert example is not None and FORM.fullmatch(example[1]) and example[1].count("\n  ") >= 3

@@ -1,5 +1,6 @@
-"""Tests of the choice of the file to edit, of refused changes, and of writing edits."""
+"""Tests of the choice of the file to edit, of refused changes, of writing edits, and of what dbt reads from edited files."""
 
+import json
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -7,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from case_tables import cases
+from dbt.cli.main import dbtRunner
+from dbt_projects import dbt_project
 
+from conftest import REPOSITORY
 from spark_bucketing.edits import ConfigChange, FileEdit, apply, plan_edits, unified_diff
 from spark_bucketing.errors import ProjectError
 
@@ -20,7 +26,6 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.nodes: dict[str, dict[str, Any]] = {}
-        self.macros: dict[str, dict[str, Any]] = {}
         self.write("dbt_project.yml", "name: shop\n")
 
     def write(self, path: str, text: str) -> None:
@@ -41,7 +46,7 @@ class Project:
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        return {"metadata": {"project_name": "shop"}, "nodes": self.nodes, "macros": self.macros}
+        return {"metadata": {"project_name": "shop"}, "nodes": self.nodes, "macros": {}}
 
     def edits(self, model: str, **config: object) -> list[FileEdit]:
         edits, refusals = plan_edits(self.folder, self.manifest, [ConfigChange(model, config)])
@@ -64,49 +69,24 @@ def with_properties(project: Project, properties: str, sql: str = "select 1\n", 
     return project.model("m", sql, patch_path="shop://models/shop.yml", **entry)
 
 
-def test_model_without_config_gets_one_in_its_sql(project: Project) -> None:
-    (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    assert edit == FileEdit(
-        Path("models/m.sql"),
-        "select 1\n",
-        "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n",
-        ("model.shop.m",),
-    )
+VERSIONS = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
+IN_SQL = "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n"
 
 
-def test_properties_without_a_config_are_not_edited(project: Project) -> None:
-    (edit,) = project.edits(with_properties(project, "models: [{name: m, description: d}]\n"), **BUCKETED)
-    assert edit.path == Path("models/m.sql")
-
-
-def test_config_that_is_only_in_yaml_is_edited_there(project: Project) -> None:
-    (edit,) = project.edits(
-        with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
-    )
-    assert edit.path == Path("models/shop.yml")
-    assert edit.after == "models:\n- name: m\n  config:\n    buckets: 8\n    materialized: bucketed_table\n"
-
-
-def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(project: Project) -> None:
-    model = with_properties(
-        project,
-        "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 4\n",
-        "{{ config(materialized='table') }}\n",
-    )
-    yaml, sql = sorted(
-        project.edits(model, **BUCKETED, clustered_by=["k"]), key=lambda edit: edit.path.suffix, reverse=True
-    )
-    # The YAML keeps the value that the SQL overrides.
-    assert yaml.after == "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 8\n"
-    assert sql.after == "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n"
-
-
-def test_removed_key_is_removed_everywhere(project: Project) -> None:
-    model = with_properties(project, "models:\n- name: m\n  config: {a: 1, b: 2}\n", "{{ config(a=1, c=3) }}")
-    assert [edit.after for edit in project.edits(model, a=None)] == [
-        "{{ config(c=3) }}",
-        "models:\n- name: m\n  config: {b: 2}\n",
-    ]
+@pytest.mark.parametrize(
+    ("properties", "wanted", "reason"),
+    [
+        ("models: []", {"tags": ["a"]}, "merges tags"),
+        (VERSIONS, {"b": 2}, "which share b in their properties"),
+        ("models: []", {"files": None}, "dbt_project.yml sets files (models)"),
+    ],
+)
+def test_key_that_no_edit_can_set_is_refused(
+    properties: str, wanted: dict[str, Any], reason: str, project: Project
+) -> None:
+    project.write("dbt_project.yml", "models: {+files: 4}\n")
+    version = {"version": 1} if properties == VERSIONS else {}
+    assert reason in project.reason(with_properties(project, properties, "{{ config(files=8) }}", **version), **wanted)
 
 
 def test_models_can_share_a_properties_file(project: Project) -> None:
@@ -123,120 +103,41 @@ def test_models_can_share_a_properties_file(project: Project) -> None:
     assert refusal.reason == "The manifest does not contain this model."
 
 
-def test_refused_model_changes_none_of_its_files(project: Project) -> None:
-    model = with_properties(
-        project, "models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", "{{ config(materialized='table') }}"
-    )
-    assert "Jinja expression" in project.reason(model, **BUCKETED)
-
-
 def test_model_file_overrides_dbt_project_with_a_note(project: Project) -> None:
-    project.write(
-        "dbt_project.yml", "models:\n  shop:\n    +materialized: view\n    marts:\n      materialized: table\n"
-    )
+    project.write("dbt_project.yml", "models: {shop: {+materialized: view, marts: {materialized: table}}}\n")
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    assert edit.path == Path("models/m.sql")
-    assert edit.notes == ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
+    notes = ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
+    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL, ("model.shop.m",), notes)
 
 
-def test_config_from_dbt_project_cannot_be_removed(project: Project) -> None:
-    project.write("dbt_project.yml", "models: {+buckets: 4}\n")
-    assert "dbt_project.yml sets buckets (models)" in project.reason(
-        project.model("m", "{{ config(buckets=8) }}"), buckets=None
-    )
-
-
-def test_macros_that_call_config_indirectly_are_found(project: Project) -> None:
-    project.macros = {
-        "macro.shop.outer": {
-            "name": "outer",
-            "macro_sql": "{{ inner() }}",
-            "depends_on": {"macros": ["macro.shop.inner"]},
-        },
-        "macro.shop.inner": {"name": "inner", "macro_sql": "{% macro inner() %}{{ config(buckets=4) }}{% endmacro %}"},
-        "macro.shop.reads": {"name": "reads", "macro_sql": "{% macro reads() %}{{ config.get('a') }}{% endmacro %}"},
-    }
-    model = project.model("m", "{{ outer() }}", depends_on={"macros": ["macro.shop.outer"]})
-    assert project.reason(model, **BUCKETED) == "The model calls the macro inner, which calls config()."
-    assert project.edits(project.model("n", "{{ reads() }}", depends_on={"macros": ["macro.shop.reads"]}), **BUCKETED)
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason", "instead"),
-    [
-        (
-            {"package_name": "other", "fqn": ["other", "m"]},
-            "the package other",
-            "models:\n  other:\n    m:\n      +materialized: bucketed_table\n      +buckets: 8",
-        ),
-        ({"language": "python"}, "a Python model", "dbt.config(materialized='bucketed_table', buckets=8)"),
-        (
-            {"resource_type": "snapshot"},
-            "The node is a snapshot",
-            "{{ config(materialized='bucketed_table', buckets=8) }}",
-        ),
-        ({"original_file_path": "models/none.sql"}, "cannot be read: No such file", "config("),
-        ({"original_file_path": "../outside.sql"}, "outside the project directory", "config("),
-        ({"original_file_path": "models/latin.sql"}, "not valid UTF-8", "config("),
-        ({"patch_path": "shop://none.yml"}, "cannot be read: No such file", "config("),
-    ],
-)
+@cases("edits/unedited", entry=..., reason=..., instead="config(")
 def test_refused_change_comes_with_the_config_to_write(
     project: Project, entry: dict[str, Any], reason: str, instead: str
 ) -> None:
     model = project.model("m", "select 1", **entry)
     project.write("../outside.sql", "select 1")
+    (project.folder / "models/link.sql").unlink(missing_ok=True)
+    (project.folder / "models/link.sql").symlink_to(project.folder.parent / "outside.sql")
     (project.folder / "models/latin.sql").write_bytes("select 'ü'".encode("latin-1"))
-    _, (refusal,) = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED)])
-    assert reason in refusal.reason
-    assert instead in refusal.instead
-
-
-def test_link_to_a_file_outside_the_project_is_refused(project: Project) -> None:
-    model = project.model("m", "select 1")
-    project.write("../outside.sql", "select 1")
-    (project.folder / "models/m.sql").unlink()
-    (project.folder / "models/m.sql").symlink_to(project.folder.parent / "outside.sql")
-    assert "outside the project directory" in project.reason(model, **BUCKETED)
-
-
-def test_keys_that_dbt_merges_are_refused(project: Project) -> None:
-    assert "merges tags" in project.reason(project.model("m", "select 1"), tags=["a"])
-
-
-def test_model_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
-    shared = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
-    model = with_properties(project, shared, version=1)
-    (edit,) = project.edits(model, **BUCKETED)
-    assert edit.path == Path("models/m.sql")
-    assert "which share a in their properties" in project.reason(model, a=2)
-    assert "which share b in their properties" in project.reason(model, b=2)
+    edits, (refusal,) = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED)])
+    assert edits == [] and reason in refusal.reason and instead in refusal.instead
 
 
 def several(project: Project) -> list[FileEdit]:
-    models = [
-        project.model("crlf", "\ufeffselect 1\r\n-- ü"),
-        project.model("end", "{{ config(buckets=1) }}"),
-        project.model("separator", "select '\u2028\x0c'\n"),
-    ]
-    edits, refusals = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED) for model in models])
+    texts = {"crlf": "\ufeffselect 1\r\n-- ü", "end": "{{ config(buckets=1) }}", "separator": "select '\u2028\x0c'\n"}
+    changes = [ConfigChange(project.model(name, text), BUCKETED) for name, text in texts.items()]
+    edits, refusals = plan_edits(project.folder, project.manifest, changes)
     assert len(edits) == 3 and not refusals
     return edits
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_diff_is_a_valid_patch(project: Project, tmp_path: Path) -> None:
     edits = several(project)
     patch = unified_diff(edits)
     assert patch.startswith("--- a/models/crlf.sql\n+++ b/models/crlf.sql\n@@")
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed")
-    subprocess.run(
-        ["git", "apply", "-"],
-        input=patch.encode(),
-        cwd=project.folder,
-        check=True,
-        env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path)},
-    )
+    environment = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    subprocess.run(["git", "apply", "-"], input=patch.encode(), cwd=project.folder, check=True, env=environment)
     assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
 
 
@@ -285,3 +186,51 @@ def test_failed_write_restores_the_files_written_before(
     assert taken == ["crlf.sql", "end.sql", "crlf.sql"]
     assert [project.read(str(edit.path)) for edit in edits] == [edit.before for edit in edits]
     assert len(list((project.folder / "models").iterdir())) == 3
+
+
+WANTED = {"materialized": "bucketed_table", "buckets": 8, "clustered_by": ["k"], "on_schema_change": None}
+FILES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "edits" / "project.yml").read_text())
+LEFT_TO_THE_USER = {
+    "model.p.logic": "The model's config() call sets buckets with a Jinja expression.",
+    "model.p.logic_in_yaml": "The config in the model's YAML properties sets buckets with a Jinja expression.",
+    "model.p.by_macro": "The model calls the macro inner, which calls config().",
+    "model.p.shared.v1": "The model has several versions, which share materialized in their properties.",
+}
+
+
+def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> None:
+    project = dbt_project(tmp_path / "project")
+    for name, text in FILES.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_bytes(text.encode())
+    manifest = parsed(project)
+    before = configs(manifest)
+    changes = [ConfigChange(model, WANTED) for model in before]
+    edits, refusals = plan_edits(project, manifest, changes)
+    assert {refusal.model: refusal.reason for refusal in refusals} == LEFT_TO_THE_USER
+    models = [
+        f"{name}.sql"
+        for name in ("none", "of_the_folder", "in_sql", "in_a_mapping", "in_both", "reads", "versioned_v1")
+    ]
+    assert {edit.path.name for edit in edits} == {*models, "models.yml"}
+    apply(project, edits)
+    # The YAML keeps the value that the SQL overrides.
+    assert "config: {buckets: 8, clustered_by: [k], materialized: view}" in (project / "models/models.yml").read_text()
+    # The notes are about models with a config in dbt_project.yml.
+    assert {note.split(":")[0] for edit in edits for note in edit.notes} == {"materialized", "buckets"}
+    after = configs(manifest := parsed(project))
+    wanted = WANTED | {"on_schema_change": "ignore"}
+    assert after == {name: of if name in LEFT_TO_THE_USER else {**of, **wanted} for name, of in before.items()}
+    assert plan_edits(project, manifest, changes)[0] == []
+
+
+def parsed(project: Path) -> dict[str, Any]:
+    arguments = ("--project-dir", str(project), "--profiles-dir", str(project), "--quiet", "--no-partial-parse")
+    outcome = dbtRunner().invoke(["parse", *arguments, "--log-path", str(project / "logs")])
+    assert outcome.success, outcome.exception
+    manifest: dict[str, Any] = json.loads((project / "target" / "manifest.json").read_text())
+    return manifest
+
+
+def configs(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: node["config"] for name, node in manifest["nodes"].items() if node["resource_type"] == "model"}

@@ -10,37 +10,33 @@ from functools import cache
 from io import BytesIO
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from jsonschema import Draft202012Validator
+from case_tables import cases
 from log_events import CREATE, END, comment, statement
-from plan_trees import broadcast, exchange, grouping, join, op, plan, scan, sort, union
-from report_pages import written
+from plan_trees import branch, broadcast, built, exchange, grouping, join, measured, moved, op, plan, scan, sort, union
+from report_pages import schema_errors, written
 
-from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, ProposedSpec
 from spark_bucketing.advice.report import write_html, write_json, write_text
 from spark_bucketing.advice.workload import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
-from spark_bucketing.cli import main
 from spark_bucketing.cli.check import with_measured_costs
 from spark_bucketing.cli.options import event_log
-from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log import log_files
 from spark_bucketing.event_log.log_files import LogFile
-from spark_bucketing.event_log.measured import Measured, Run, query_comment, read_measured
+from spark_bucketing.event_log.measured import Measured, Run, read_measured
 from spark_bucketing.event_log.plan_costs import (
     UNATTRIBUTED,
     Accumulators,
     Cost,
     MeasuredOperator,
-    Operators,
     TableKeys,
     plan_costs,
 )
 from spark_bucketing.extension.settings import as_profile, event_log_settings
-from spark_bucketing.plan.document import Expression, Join, PlanNode, Shuffle, Source
+from spark_bucketing.plan.document import Expression, PlanNode, Shuffle, Source
 from spark_bucketing.spec import BucketSpec
 
 CASE = Path(__file__).parents[1] / "cases" / "event_logs" / "tpch_plain.gz"
@@ -65,13 +61,6 @@ def _read(folder: Path, content: bytes, name: str = "app-1") -> Measured:
     return read_measured([str(folder)])
 
 
-def _numbers_of_runs(measured: Measured) -> list[int]:
-    return sorted(len(measured.runs_of(node)) for node in measured.nodes())
-
-
-PACKERS = [bytes, gzip.compress]
-
-
 def test_runs_are_attributed_to_models_and_invocations() -> None:
     found = read_measured([str(CASE)])
     assert found.nodes() == ["model.tpch.orders", "model.tpch.q03", "model.tpch.q04"]
@@ -82,71 +71,56 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
     assert found.writers == {f"tpch.{name}": f"model.tpch.{name}" for name in ("orders", "q03", "q04")}
 
 
-@pytest.mark.parametrize("packed", PACKERS)
-def test_logs_are_decompressed(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
-    found = _read(tmp_path, packed(_plain()))
-    assert found.number_of_runs == 15 and found.counts.warnings == []
-
-
 @pytest.mark.parametrize("name", ["spark_4.3_plain", "spark_4.3_bucketed", "spark_3.5_plain"])
 def test_documents_in_event_logs_match_their_schema(name: str) -> None:
-    schema = json.loads((REPOSITORY / "docs" / "reference" / "explain-buckets.schema.json").read_text())
     lines = gzip.decompress(CASE.with_name(f"{name}.gz").read_bytes()).splitlines()
     events = [json.loads(line) for line in lines if b"SparkListenerBucketPlan" in line[:90]]
-    for event in events:
-        assert list(Draft202012Validator(schema).iter_errors(json.loads(event["document"]))) == []
     assert len(events) >= 4
+    for event in events:
+        assert schema_errors("explain-buckets.schema.json", json.loads(event["document"])) == []
 
 
 SHOP_MODELS = tuple(f"model.shop.{name}" for name in ("customers", "orders", "revenue"))
 
 
-@pytest.mark.parametrize("version", ["3.5", "4.3"])
-def test_costs_are_attributed_to_columns(version: str) -> None:
-    found = read_measured([str(CASE.with_name(f"spark_{version}_plain.gz"))])
-    assert [len(found.runs_of(model)) for model in SHOP_MODELS] == [4, 4, 4]
+# The log of spark_4.1 was recorded without the session extension.
+@pytest.mark.parametrize(("log", "runs"), [("3.5_plain", 4), ("4.3_plain", 4), ("4.1", 2), ("4.3_bucketed", 4)])
+def test_costs_are_attributed_to_models_and_columns(log: str, runs: int) -> None:
+    found = read_measured([str(CASE.with_name(f"spark_{log}.gz"))])
+    assert [len(found.runs_of(model)) for model in SHOP_MODELS] == [runs] * 3
     assert found.writers == {model.removeprefix("model."): model for model in SHOP_MODELS}
-    revenue = found.costs("model.shop.revenue")
-    assert set(revenue) == {TableKeys(f"shop.{table}", ("customer_id",)) for table in ("customers", "orders")}
+    assert found.counts.warnings == []
+    tables = [f"shop.{table}" for table in ("customers", "orders")]
+    assert found.bucketed == ({table: {SHOP_MODELS[-1]} for table in tables} if log == "4.3_bucketed" else {})
+    revenue, costs = found.runs_of(SHOP_MODELS[-1]), found.costs(SHOP_MODELS[-1])
+    assert set(costs) == ({TableKeys(table, ("customer_id",)) for table in tables} if "plain" in log else set())
+    if log == "4.3_bucketed":
+        assert [run.work.shuffle_bytes for run in revenue] == [0] * 4 and found.target == "t"
+        # A bucketed write shuffles the rows by bucket.
+        assert all(run.work.shuffle_bytes > 0 for run in found.runs_of("model.shop.orders"))
+        return
+    assert all(run.work.shuffle_bytes > 0 for run in revenue)
     # The costs of the two Exchanges equal the costs of the stages.
-    total = sum(run.work.shuffle_bytes for run in found.runs_of("model.shop.revenue"))
-    assert sum(cost.shuffle_bytes for cost in revenue.values()) == total > 0
-    assert found.bucketed == {} and found.counts.warnings == []
+    total = sum(run.work.shuffle_bytes for run in revenue)
+    assert sum(cost.shuffle_bytes for cost in costs.values()) == (total if costs else 0)
+    if log == "4.3_plain":
+        task_ms = sum(run.work.task_ms for run in revenue)
+        assert 0.1 * task_ms < sum(cost.task_ms for cost in costs.values()) < 0.9 * task_ms
 
 
-def test_log_of_a_session_without_the_extension_is_measured_without_columns() -> None:
-    found = read_measured([str(CASE.with_name("spark_4.1.gz"))])
-    assert [len(found.runs_of(model)) for model in SHOP_MODELS] == [2, 2, 2]
-    assert all(run.work.shuffle_bytes > 0 for run in found.runs_of("model.shop.revenue"))
-    assert found.costs() == {} and found.counts.warnings == []
-    assert found.writers == {model.removeprefix("model."): model for model in SHOP_MODELS}
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], range]] = {
+    "truncated": (lambda text: text[: len(text) * 2 // 3], range(1, 15)),
+    "truncated archive": (lambda text: (packed := gzip.compress(text))[: len(packed) * 2 // 3], range(1, 15)),
+    "text after an archive": (lambda text: gzip.compress(text) + b"trailing", range(15, 16)),
+    "wrong checksum": (lambda text: (packed := gzip.compress(text))[:-8] + b"\0\0\0\0" + packed[-4:], range(15, 16)),
+}
 
 
-def test_log_of_a_bucketed_project_names_bucketed_tables_and_their_readers() -> None:
-    found = read_measured([str(CASE.with_name("spark_4.3_bucketed.gz"))])
-    assert found.bucketed == {table: {"model.shop.revenue"} for table in ("shop.customers", "shop.orders")}
-    assert found.writers == {model.removeprefix("model."): model for model in SHOP_MODELS}
-    assert found.target == "t" and found.counts.warnings == []
-    revenue, orders = (found.runs_of(f"model.shop.{name}") for name in ("revenue", "orders"))
-    assert [run.work.shuffle_bytes for run in revenue] == [0] * 4 and found.costs("model.shop.revenue") == {}
-    # A bucketed write shuffles the rows by bucket.
-    assert len(orders) == 4 and all(run.work.shuffle_bytes > 0 for run in orders)
-
-
-@pytest.mark.parametrize("packed", PACKERS)
-def test_truncated_logs_are_counted(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
-    content = packed(_plain())
-    found = _read(tmp_path, content[: len(content) * 2 // 3], "app-1.inprogress")
-    assert found.counts.truncated_files == 1
+@pytest.mark.parametrize(("damaged", "runs"), DAMAGES.values(), ids=DAMAGES)
+def test_damaged_and_truncated_logs_are_counted(tmp_path: Path, damaged: Callable[[bytes], bytes], runs: range) -> None:
+    found = _read(tmp_path, damaged(_plain()), "app-1.inprogress")
+    assert found.counts.truncated_files == 1 and found.number_of_runs in runs
     assert "Read 1 file up to a damaged or missing end." in found.counts.warnings
-    assert 0 < found.number_of_runs < 15
-
-
-def test_damaged_gzip_files_are_counted(tmp_path: Path) -> None:
-    content = gzip.compress(_plain())
-    found = _read(tmp_path, content + b"trailing")
-    assert found.counts.truncated_files == 1 and found.number_of_runs == 15
-    assert _read(tmp_path, content[:-8] + b"\0\0\0\0" + content[-4:]).counts.truncated_files == 1
 
 
 def test_broken_lines_are_skipped_and_counted(tmp_path: Path) -> None:
@@ -172,7 +146,7 @@ def test_run_with_a_broken_line_does_not_count(tmp_path: Path, event: str, kept:
     measured = _read(tmp_path, b"".join(lines))
     assert measured.counts.broken_lines == 1 and len(measured.runs_of("model.tpch.q04")) == 4
     # The line may belong to the run before it.
-    assert sum(_numbers_of_runs(measured)) >= 13
+    assert sum(len(measured.runs_of(node)) for node in measured.nodes()) >= 13
 
 
 def test_copies_of_a_log_are_skipped(tmp_path: Path) -> None:
@@ -182,14 +156,17 @@ def test_copies_of_a_log_are_skipped(tmp_path: Path) -> None:
     assert found.counts.warnings == ["Skipped 1 copy of other logs."]
 
 
-@pytest.mark.parametrize("other", [b'"Timestamp":1', b'"Timestamp":0,"App Attempt ID":"2"'])
-def test_attempts_of_an_application_are_different_runs(tmp_path: Path, other: bytes) -> None:
+@pytest.mark.parametrize("other", [b'"Timestamp":1', b'"Timestamp":0,"App Attempt ID":"2"', None])
+def test_attempts_of_an_application_are_different_runs(tmp_path: Path, other: bytes | None) -> None:
     content = _plain().replace(b"invocation_id", b"no")
+    if other is None:
+        # Without the start of the application
+        content = content.partition(b"\n")[2]
     one = _read(tmp_path, content)
-    found = _read(tmp_path, content.replace(b'"Timestamp":0', other, 1), "app-2")
-    assert found.number_of_runs == 2 * one.number_of_runs and found.counts.warnings == []
-    work = {run.work.shuffle_bytes for run in one.runs_of("model.tpch.q03")}
-    assert {run.work.shuffle_bytes for run in found.runs_of("model.tpch.q03")} == work
+    found = _read(tmp_path, content.replace(b'"Timestamp":0', other, 1) if other else content, "app-2")
+    assert found.number_of_runs == 2 * one.number_of_runs > 0
+    works = [{run.work.shuffle_bytes for run in of.runs_of("model.tpch.q03")} for of in (one, found)]
+    assert works[0] == works[1] and (other is None or found.counts.warnings == [])
 
 
 def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
@@ -199,43 +176,10 @@ def test_queries_of_a_model_are_not_runs(tmp_path: Path) -> None:
     assert found.costs() == read_measured([str(CASE)]).costs() and found.counts.warnings == []
 
 
-DBT = '{"app": "dbt", "node_id": "model.p.m"}'
-LIKE = '{"app": "dbt", "node_id": "model.p.other"}'
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        DBT,
-        '{"app":"dbt","node_id":"model.p.m"}',
-        '{"node_id" : "model.p.m", "app" : "dbt"}',
-        '{"app": "dbt", "meta": {"node_id": "model.p.other"}, "node_id": "model.p.m"}',
-        f"/* {DBT} */\nselect 1",
-        f"select 1\n/* {DBT} */",
-        f"select 1\n/* {DBT} */;\n",
-        f"/* {DBT} */ select '{LIKE}' /* {LIKE} */ as a",
-        f"/* {DBT} */ select 1 /* {LIKE} */",
-        f"select '{LIKE}' /* {LIKE} */ as a\n/* {DBT} */",
-        f"select '{LIKE}', '/*' as a\n/* {DBT} */",
-        f"/* old: {LIKE} */ select 1\n/* {DBT} */",
-    ],
-)
-def test_comment_of_dbt_is_a_json_object_at_the_start_or_at_the_end_of_a_statement(text: str) -> None:
-    assert query_comment(text)["node"] == "model.p.m"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ['/* {"node_id": "model.p.other"} */ select 1', f"select 1 /* {LIKE} */ as a", f"select '{LIKE}'", ""],
-)
-def test_text_like_a_comment_is_no_comment(text: str) -> None:
-    assert query_comment(text) == {}
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_text_like_a_comment_does_not_attribute_a_statement(tmp_path: Path, whole: bool) -> None:
     """A Thrift Server logs the whole statement, here with dbt's comment at its end."""
-    sql = f"create table t as select '{LIKE}'\n/* {DBT} */"
+    sql = f"create table t as select '{comment('model.p.other')}'\n/* {comment('model.p.m')} */"
     start, end = statement(1, sql, "s.t", CREATE).splitlines(keepends=True)
     found = _read(tmp_path, (start + end if whole else start[:-20] + b"\n" + end) + END)
     assert list(found.runs) == found.nodes() == (["model.p.m"] if whole else [])
@@ -269,12 +213,6 @@ def test_uris_of_other_file_systems_are_read_with_spark(monkeypatch: pytest.Monk
     assert [[file.path for file in log] for log in log_files.find_logs([uri])] == [[f"{uri}/app"]]
 
 
-def test_missing_log_is_an_error_before_spark_plans_queries(tmp_path: Path) -> None:
-    for command in ("advise", "check"):
-        done = CliRunner().invoke(main, [command, "--project-dir", str(tmp_path), "--event-log", "none"])
-        assert done.exit_code == 2 and "The event log `none` does not exist." in done.output
-
-
 def _rolling(folder: Path) -> list[Path]:
     """Write the log as a rolling log of eleven files."""
     log = folder / "eventlog_v2_local-1"
@@ -289,9 +227,14 @@ def _rolling(folder: Path) -> list[Path]:
 
 
 def test_rolling_log_is_read_in_order(tmp_path: Path) -> None:
-    _rolling(tmp_path)
+    files = _rolling(tmp_path)
     found = read_measured([str(tmp_path)])
     assert found.number_of_runs == 15 and found.counts.files == 11 and found.counts.warnings == []
+    # Events after a truncated file do not complete a run.
+    files[4].write_bytes(files[4].read_bytes()[:-300])
+    found = read_measured([str(tmp_path)])
+    assert found.counts.truncated_files == 1 and found.counts.missing_files == 0
+    assert sum(len(found.runs_of(node)) for node in found.nodes()) < 15
 
 
 @pytest.mark.parametrize("missing", range(1, 11))
@@ -320,26 +263,10 @@ def test_runs_of_parallel_models_do_not_continue_after_a_gap(tmp_path: Path) -> 
     found = _read(tmp_path, b"".join([*_writes("dbe", 3), END]), "events_4_app")
     # Statements of c, b and d may be in the missing files.
     assert found.nodes() == ["model.p.a", "model.p.e"] and found.counts.missing_files == 2
-
-
-def test_statements_that_run_during_a_gap_fail(tmp_path: Path) -> None:
+    # Statements that run during a gap fail.
     starts, ends = zip(*(events.splitlines(keepends=True) for events in _writes("abc")), strict=True)
     (tmp_path / "events_1_app").write_bytes(b"".join(starts))
-    assert _read(tmp_path, b"".join(ends), "events_3_app").nodes() == []
-
-
-def test_logs_without_the_start_of_the_application_are_different_runs(tmp_path: Path) -> None:
-    _, content = _plain().replace(b"invocation_id", b"no").split(b"\n", 1)
-    one = _read(tmp_path, content).number_of_runs
-    assert _read(tmp_path, content, "app-2").number_of_runs == 2 * one > 0
-
-
-def test_events_after_a_truncated_rolling_file_do_not_complete_a_run(tmp_path: Path) -> None:
-    file = _rolling(tmp_path)[4]
-    file.write_bytes(file.read_bytes()[:-300])
-    found = read_measured([str(tmp_path)])
-    assert found.counts.truncated_files == 1 and found.counts.missing_files == 0
-    assert sum(_numbers_of_runs(found)) < 15
+    assert _read(tmp_path, b"".join(ends), "events_4_app").nodes() == []
 
 
 def test_compacted_rolling_file_replaces_the_files_before_it(tmp_path: Path) -> None:
@@ -357,11 +284,6 @@ def test_compacted_rolling_file_replaces_the_files_before_it(tmp_path: Path) -> 
     assert "Spark's History Server deleted finished statements from 1 compacted file." in found.counts.warnings
 
 
-def test_folder_without_logs_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EventLogError, match="contains no event log"):
-        read_measured([str(tmp_path)])
-
-
 def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
     found = read_measured([str(SHOP)])
     (join_,) = (one for one in unplanned_layouts(found, {"model.shop.orders"}) if one.is_join)
@@ -372,8 +294,7 @@ def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
     assert (first.table, first.columns) == ("shop.orders", ("customer_id",))
     spec = BucketSpec(4, ("customer_id",), ("customer_id",), "hive")
     change = ProposedSpec("model.shop.orders", "orders", "shop.orders", None, spec, {}, 1, 1, "", 1.0, 1.0)
-    (with_cost,) = with_costs([change], ranked(found))
-    assert with_cost.measured == first.cost
+    assert [one.measured for one in with_costs([change], ranked(found))] == [first.cost]
 
 
 def test_numbers_of_runs_are_unknown_without_runs_of_the_projects_models() -> None:
@@ -385,64 +306,23 @@ def test_numbers_of_runs_are_unknown_without_runs_of_the_projects_models() -> No
     assert measured_runs(Measured(runs={**others, "table.s.t": run}), nodes) == {"model.p.t": 1, "source.p.raw.raw": 1}
 
 
-def test_findings_state_their_measured_costs() -> None:
-    operator = OperatorResult(
-        "join",
-        "shop.orders.customer_id = shop.customers.customer_id",
-        Verdict.SHUFFLED,
-        findings=(
-            Finding("side-not-bucketed", "It shuffles.", ("shop.orders",)),
-            Finding("other", "No.", ("shop.none",)),
-        ),
-    )
-    names = {"revenue": "model.shop.revenue", "view": "model.shop.view"}
-    report = Report(tuple(ModelResult(name, "", (operator,), unique_id=key) for name, key in names.items()))
-    revenue, view = with_measured_costs(report, read_measured([str(SHOP)])).models
-    messages = [finding.message for finding in revenue.operators[0].findings]
-    assert (
-        messages[0].startswith("It shuffles.\nMean cost per run, measured in 4 runs: ")
-        and "KiB shuffled" in messages[0]
-    )
-    assert messages[1] == "No." and view.operators == (operator,)
-
-
-COSTLY = Run(0, 1, operators={MeasuredOperator("join", ()): {TableKeys("s.t", ("id",)): Cost(shuffle_bytes=1024)}})
-FAILED = Run(0, 1, failed=True)
-
-
-@pytest.mark.parametrize(
-    ("key", "runs", "measured"),
-    [
-        ("user_id", {"model.p.m": COSTLY}, False),
-        ("id", {"model.p.m": COSTLY}, True),
-        ("`id`", {"model.p.m": COSTLY}, True),
-        # Other writes to the table do not count if runs have the model's query comment.
-        ("id", {"table.s.m": COSTLY}, True),
-        ("id", {"table.s.m": COSTLY, "model.p.m": FAILED}, False),
-    ],
-)
+@cases("event_logs/finding_costs", table=..., key=..., runs=..., measured=...)
 def test_costs_of_a_finding_are_those_of_its_columns_and_its_model(
-    key: str, runs: dict[str, Run], measured: bool
+    table: str, key: str, runs: dict[str, str], measured: str
 ) -> None:
-    found = Measured(runs={node: {("app", node): run} for node, run in runs.items()})
-    finding = Finding("x", "", ("s.t",))
-    operator = OperatorResult("join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=(finding,))
+    costs: Any = {MeasuredOperator("join", ()): {TableKeys("s.t", ("id",)): Cost(shuffle_bytes=1024)}}
+    of = {"costly": Run(0, 1, operators=costs), "failed": Run(0, 1, failed=True)}
+    log = {node: {("app", str(n)): of[run] for n, run in enumerate(some.split())} for node, some in runs.items()}
+    findings = (Finding("x", "It shuffles.", (table,)),)
+    operator = OperatorResult("join", f"s.t.{key} = s.u.{key}", Verdict.SHUFFLED, findings=findings)
     report = Report((ModelResult("m", "", (operator,), unique_id="model.p.m", table="s.m"),))
-    (model,) = with_measured_costs(report, found).models
-    assert ("measured in 1 run" in model.operators[0].findings[0].message) == measured
+    (model,) = with_measured_costs(report, Measured(runs=log)).models
+    cost = f"\nMean cost per run, measured in {measured}: 1.0 KiB shuffled"
+    assert model.operators[0].findings[0].message.startswith(f"It shuffles.{cost if measured != '0 runs' else ''}")
+    assert (model.operators == (operator,)) == (measured == "0 runs")
 
 
-def measured(node: PlanNode, **metrics: int) -> PlanNode:
-    """Return a node with metrics, by accumulator id."""
-    node.metrics = metrics
-    return node
-
-
-def moved(key: str, below: PlanNode) -> PlanNode:
-    return measured(exchange(key, below), shuffleBytesWritten=1, spillSize=2, fetchWaitTime=3)
-
-
-def operator_costs(root: PlanNode, accumulators: Accumulators) -> Operators:
+def operator_costs(root: PlanNode, accumulators: Accumulators) -> dict[MeasuredOperator, dict[TableKeys, Cost]]:
     """Return the costs of tables and keys."""
     found = plan_costs(plan(root), accumulators)
     return {operator: costs for operator, costs in found.items() if UNATTRIBUTED not in costs}
@@ -452,11 +332,6 @@ def shuffled(root: PlanNode, values: dict[int, int]) -> dict[TableKeys, int]:
     """Return the shuffled bytes of tables and keys."""
     found = operator_costs(root, Accumulators(values))
     return {keys: cost.shuffle_bytes for costs in found.values() for keys, cost in costs.items()}
-
-
-def branch(table: str, first: int, rows: int = 0) -> PlanNode:
-    """Return a table scan whose number of rows is an accumulator with this id."""
-    return measured(scan(table, first), **({"numOutputRows": rows} if rows else {}))
 
 
 def branches() -> PlanNode:
@@ -523,40 +398,12 @@ def test_sums_include_costs_of_no_table_and_key() -> None:
     assert json.loads(written(write_json, advice))["unattributed"]["shuffle_bytes"] == 670
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "key", "tables"),
-    [
-        ("Inner", "BroadcastHashJoin", 1, {"a": "k", "b": "k"}),
-        # Rows with equal keys of the broadcast table are in the same bucket of the other table.
-        ("Inner", "BroadcastHashJoin", 4, {"a": "k"}),
-        ("LeftOuter", "BroadcastHashJoin", 4, {}),
-        ("Inner", "BroadcastNestedLoopJoin", 4, {}),
-    ],
-)
-def test_key_of_a_broadcast_table_is_the_equal_key_of_the_other_table(
-    kind: str, name: str, key: int, tables: dict[str, str]
+@cases("plans/costs", tree=..., values=..., costs=...)
+def test_costs_are_those_of_the_tables_whose_columns_are_keys(
+    tree: list[Any], values: dict[int, int], costs: dict[str, int]
 ) -> None:
-    joined = join("k", "k", branch("a", 1, 11), broadcast(scan("small", 4)), kind, name)
-    if name == "BroadcastNestedLoopJoin":
-        joined.join = Join(kind, build="right")
-    joined = measured(op("Project", joined, kind="project", output=[one for one in joined.output if one.id == key]))
-    below = union(joined, branch("b", 10, 12)) if key == 1 else joined
-    assert set(shuffled(grouping("k", "Final", moved("k", below)), {1: 1000, 11: 1, 12: 1})) == {
-        TableKeys(f"d.{table}", (column,)) for table, column in tables.items()
-    }
-
-
-def test_operators_in_the_first_branch_of_a_union_leave_the_other_tables_their_share() -> None:
-    first = measured(grouping("k", "Final", exchange("k", scan("a", 1))), numOutputRows=11)
-    found = shuffled(grouping("k", "Final", moved("k", union(first, branch("b", 10, 12)))), {1: 1000, 11: 100, 12: 300})
-    assert found[TableKeys("d.b", ("k",))] == 750 and sum(found.values()) == 750
-
-
-def test_nested_unions_of_one_table_are_followed() -> None:
-    inner = measured(op("Filter", union(branch("b", 10, 12), branch("a", 20, 13)), kind="other"), numOutputRows=14)
-    top = grouping("k", "Final", moved("k", union(branch("a", 1, 11), inner)))
-    found = shuffled(top, {1: 1000, 11: 500, 12: 100, 13: 400, 14: 500})
-    assert {keys.table: size for keys, size in found.items()} == {"d.a": 900, "d.b": 100}
+    found = shuffled(built(tree), values)
+    assert {f"{keys.table}.{'.'.join(map(str, keys.columns))}": size for keys, size in found.items()} == costs
 
 
 def test_columns_of_a_union_with_the_same_source_are_told_apart_by_their_ids() -> None:
@@ -570,30 +417,22 @@ def test_columns_of_a_union_with_the_same_source_are_told_apart_by_their_ids() -
     }
 
 
-def test_measured_requirements_of_a_union_are_united() -> None:
+@pytest.mark.parametrize("kind", ["aggregate", "join"])
+def test_measured_requirements_of_a_union_are_united(kind: Any) -> None:
     keys = [TableKeys("s.a", ("k",)), TableKeys("s.b", ("k",))]
-    for kind in ("aggregate", "join"):
-        operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
-        (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())
-        assert (found.united, found.is_join) == (kind == "aggregate", kind == "join")
+    operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
+    (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())
+    assert (found.united, found.is_join) == (kind == "aggregate", kind == "join")
 
 
-def test_task_time_is_the_time_of_the_tasks_that_wrote_the_shuffle() -> None:
+@pytest.mark.parametrize(("run_ms", "task_ms"), [(900, 707), (150, 7)])
+def test_task_time_is_the_time_of_the_tasks_that_wrote_the_shuffle(run_ms: int, task_ms: int) -> None:
     other = broadcast(measured(scan("b", 10), scanTime=6))
     joined = join("k", "k", measured(scan("a", 1), scanTime=5), other, name="BroadcastHashJoin")
-    values = {1: 10, 3: 7, 5: 200, 6: 1000}
     # The tasks also spent 200 ms to scan the table. Another stage scanned the small table.
-    for run_ms, expected in ((900, 707), (150, 7)):
-        (costs,) = operator_costs(
-            grouping("k", "Final", moved("k", joined)), Accumulators(values, {1: run_ms})
-        ).values()
-        assert {keys.table: cost.task_ms for keys, cost in costs.items()} == {"d.a": expected}
-
-
-def test_task_time_is_a_substantial_part_of_the_time_of_runs() -> None:
-    found = read_measured([str(SHOP)])
-    total = sum(run.work.task_ms for run in found.runs_of("model.shop.revenue"))
-    assert 0.1 * total < sum(cost.task_ms for cost in found.costs("model.shop.revenue").values()) < 0.9 * total
+    accumulators = Accumulators({1: 10, 3: 7, 5: 200, 6: 1000}, {1: run_ms})
+    (costs,) = operator_costs(grouping("k", "Final", moved("k", joined)), accumulators).values()
+    assert {keys.table: cost.task_ms for keys, cost in costs.items()} == {"d.a": task_ms}
 
 
 @pytest.mark.parametrize("cost", [Cost(1), Cost(0, 1), Cost(task_ms=49), Cost(task_ms=51)])

@@ -1,21 +1,30 @@
-"""Tests of which statements in event logs count as runs of a model."""
+"""Tests of which statements in event logs are runs of a model, and of the comparison of runs."""
 
 from __future__ import annotations
 
 import bz2
+import errno
+import gzip
 import json
 import os
+import re
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
+from case_tables import cases
 from click.testing import CliRunner
 from log_events import CREATE, END, INSERT, application, comment, statement, without_end, write_log
+from report_pages import written
 
+from conftest import REPOSITORY
 from spark_bucketing.advice.workload import measured_runs
-from spark_bucketing.cli import main
+from spark_bucketing.cli import main, options
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.comparison import Comparison, compare
-from spark_bucketing.event_log.measured import AD_HOC, Measured, read_measured
+from spark_bucketing.event_log.comparison import Comparison, Difference, compare
+from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, Work, read_measured
+from spark_bucketing.event_log.report import rows, write_html, write_json, write_text
 
 REVENUE = "model.shop.revenue"
 
@@ -71,28 +80,15 @@ def test_tables_of_one_model_do_not_share_runs(tmp_path: Path) -> None:
     assert node.differences["seconds"].after == (0.5,)
 
 
-BUCKETS = ", 4 buckets, bucket columns: [id]"
-
-
-@pytest.mark.parametrize(
-    ("node", "written", "own"),
-    [
-        (REVENUE, [("s.revenue", INSERT, ""), ("s.log", CREATE, "")], "s.revenue"),
-        (REVENUE, [("s.log", CREATE, ""), ("s.revenue", INSERT, "")], "s.revenue"),
-        ("model.shop.Sales.v2", [("s.sales_v2", INSERT, ""), ("s.sales", CREATE, "")], "s.sales_v2"),
-        # A model with an alias, and hooks
-        (REVENUE, [("s.alias", CREATE, ""), ("s.log", INSERT, "")], "s.alias"),
-        (REVENUE, [("s.log", INSERT, ""), ("s.alias", INSERT, BUCKETS)], "s.alias"),
-        (REVENUE, [("s.alias", CREATE, ""), ("s.log", CREATE, "")], None),
-        # A view with a hook
-        (REVENUE, [("s.log", INSERT, "")], None),
-        ("operation.shop.end-0", [("s.end-0", CREATE, "")], None),
-    ],
-)
+@cases("event_logs/owners", node=..., written=..., own=None)
 def test_a_model_owns_the_table_that_it_builds(
-    tmp_path: Path, node: str, written: list[tuple[str, str, str]], own: str | None
+    tmp_path: Path, node: str, written: list[list[str]], own: str | None
 ) -> None:
-    events = [statement(number, comment(node), *one) for number, one in enumerate(written)]
+    commands, buckets = {"insert": INSERT, "create": CREATE}, ", 4 buckets, bucket columns: [id]"
+    events = [
+        statement(number, comment(node), table, commands[command], buckets if bucketed else "")
+        for number, (table, command, *bucketed) in enumerate(written)
+    ]
     assert read_measured([write_log(tmp_path / "app", events)]).writers == ({own: node} if own else {})
 
 
@@ -115,14 +111,13 @@ def test_statement_without_an_end_fails_the_run_in_which_it_started(tmp_path: Pa
 
 
 @pytest.mark.parametrize("number", range(1, 4))
-def test_log_with_the_most_events_of_an_application_counts(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("copy", ["a", "z"])
+def test_log_with_the_most_events_of_an_application_counts(tmp_path: Path, number: int, copy: str) -> None:
     content = Path(write_log(tmp_path / "app", _four_runs())).read_bytes()
     # The path of the truncated copy is first or last.
-    for name in ("a", "z"):
-        (tmp_path / name).write_bytes(content[: len(content) * number // 4])
-        found = read_measured([str(tmp_path)])
-        assert len(found.runs_of(REVENUE)) == 4 and found.counts.copies == 1 and found.counts.applications == 1
-        (tmp_path / name).unlink()
+    (tmp_path / copy).write_bytes(content[: len(content) * number // 4])
+    found = read_measured([str(tmp_path)])
+    assert len(found.runs_of(REVENUE)) == 4 and found.counts.copies == 1 and found.counts.applications == 1
 
 
 def test_concatenated_logs_count_each_application_once(tmp_path: Path) -> None:
@@ -145,6 +140,9 @@ def test_files_without_events_are_named(tmp_path: Path) -> None:
     for name in (*others, "/dev/null"):
         with pytest.raises(EventLogError, match=f"No event log was found in `.*{name}`"):
             read_measured([str(tmp_path / name)])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EventLogError, match="contains no event log"):
+        read_measured([str(tmp_path / "empty")])
     done = CliRunner().invoke(main, ["report", "--before", str(tmp_path / "c"), "--after", str(tmp_path / "app")])
     assert done.exit_code == 2 and "found:    1 file without events" in done.output
 
@@ -159,14 +157,13 @@ def test_rolling_file_without_events_is_a_gap(tmp_path: Path, damaged: bytes) ->
     assert len(read_measured([str(tmp_path)]).runs_of(REVENUE)) < 4
 
 
-def test_last_line_needs_no_newline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("cut", "runs"), [(1, 4), (2, 3)])
+def test_last_line_needs_no_newline(tmp_path: Path, cut: int, runs: int) -> None:
     log = Path(write_log(tmp_path / "app", _four_runs()))
-    log.write_bytes(log.read_bytes().rstrip(b"\n"))
+    log.write_bytes(log.read_bytes()[:-cut])
     found = read_measured([str(log)])
-    assert len(found.runs_of(REVENUE)) == 4 and found.counts.warnings == []
-    log.write_bytes(log.read_bytes()[:-1])
-    found = read_measured([str(log)])
-    assert len(found.runs_of(REVENUE)) == 3 and found.counts.truncated_files == 1
+    assert (len(found.runs_of(REVENUE)), found.counts.truncated_files) == (runs, cut - 1)
+    assert bool(found.counts.warnings) == (cut > 1)
 
 
 def test_pipes_are_read(tmp_path: Path) -> None:
@@ -230,9 +227,8 @@ def test_runs_of_different_targets_are_kept_apart(tmp_path: Path) -> None:
 
 def test_logs_of_one_target_need_no_choice(tmp_path: Path) -> None:
     logs = _log_of_targets(tmp_path, "prod", "prod")
-    for target in (None, "dev", "prod"):
-        found = read_measured([logs], target=target)
-        assert (found.target, found.number_of_runs) == ("prod", 8)
+    found = [read_measured([logs], target=target) for target in (None, "dev", "prod")]
+    assert [(one.target, one.number_of_runs) for one in found] == [("prod", 8)] * 3
     assert read_measured([_log_of_targets(tmp_path / "none", "")], target="dev").target == ""
 
 
@@ -253,3 +249,167 @@ def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
     failed = report(none, logs, "--target", "prod")
     assert "no run of the dbt target `prod`" in failed and "query comments without target_name" in failed
     assert "found:    dev before, prod after" in report(f"{logs}/app-0", f"{logs}/app-1")
+
+
+CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.gz"
+SHOP = ("customers", "orders", "revenue")
+
+
+@cases("event_logs/verdicts", before=..., after=..., least=0, verdict=...)
+def test_verdict_requires_a_noticeable_difference_beyond_noise(
+    before: Any, after: Any, least: float | None, verdict: str | None
+) -> None:
+    runs = [tuple(of if isinstance(of, list) else (of + n / 1e6 for n in range(8))) for of in (before, after)]
+    assert Difference(runs[0], runs[1], least).verdict == verdict
+
+
+def _measured(table_ms: int, reader_ms: int, bucketed: bool = False) -> Measured:
+    found = Measured(writers={"s.t": "model.p.t"}, bucketed={"s.t": {"model.p.r"}} if bucketed else {})
+    for number in range(4):
+        for node, time in (("model.p.t", table_ms), ("model.p.r", reader_ms)):
+            run = Run(0, time + number, work=Work(task_ms=time + number))
+            found.runs.setdefault(node, {})["app", str(number)] = run
+    return found
+
+
+@pytest.mark.parametrize(
+    ("readers", "saved", "ad_hoc"), [({"model.p.r"}, 1, False), (set(), 0, False), ({"model.p.r", AD_HOC}, 1, True)]
+)
+def test_report_names_models_that_cost_more_than_they_save(readers: set[str], saved: float, ad_hoc: bool) -> None:
+    after = _measured(15_000, 9_000, True)
+    after.bucketed["s.t"] = readers
+    compared = compare(_measured(10_000, 10_000), after)
+    (costly,) = compared.costly
+    assert (costly.node, costly.cost_seconds, costly.saved_seconds) == ("model.p.t", 5.0, saved)
+    # The report suggests nothing for buckets that other queries read.
+    shown = " ".join(written(write_text, compared).split())
+    text = "Queries outside dbt also read its buckets, and the report cannot compare them."
+    assert costly.ad_hoc_readers == (text in shown) == ad_hoc == ("materialized" not in shown)
+
+
+def test_models_without_a_query_comment_are_identified_by_their_tables() -> None:
+    before, after = _measured(10_000, 10_000), _measured(15_000, 9_000, True)
+    before.runs["table.s.t"] = before.runs.pop("model.p.t")
+    before.writers["s.t"] = "table.s.t"
+    found = compare(before, after)
+    assert [node.node for node in found.nodes] == ["model.p.r", "model.p.t"] and found.only_before == ()
+    assert len(found.costly) == 1 and found.total is not None
+
+
+def test_logs_with_and_without_a_query_comment_are_runs_of_the_same_models(tmp_path: Path) -> None:
+    content = gzip.decompress(CASE.with_name("spark_4.1.gz").read_bytes())
+    (tmp_path / "app-2").write_bytes(content)
+    (tmp_path / "app-1").write_bytes(content.replace(b"node_id", b"no").replace(b"local-1", b"local-0"))
+    both = read_measured([str(tmp_path)])
+    assert both.nodes() == sorted(f"{kind}.shop.{name}" for kind in ("model", "table") for name in SHOP)
+    found = compare(both, both)
+    # Writes without the comment are not runs, because the models have runs with the comment.
+    runs = {node.node: len(node.differences["seconds"].before) for node in found.nodes}
+    assert runs == {f"model.shop.{name}": 2 for name in SHOP} and found.only_before == ()
+
+
+def test_logs_of_bucketed_runs_show_what_the_buckets_save() -> None:
+    before, after = (read_measured([str(CASE.with_name(f"spark_4.3_{name}.gz"))]) for name in ("plain", "bucketed"))
+    nodes = {one.node: one.differences["shuffle_bytes"].verdict for one in compare(before, after).nodes}
+    assert nodes == {"model.shop.revenue": "gained", "model.shop.orders": "lost", "model.shop.customers": "lost"}
+
+
+def test_tests_and_hooks_are_not_compared() -> None:
+    after = _measured(15_000, 4_000, True)
+    after.runs |= {"test.p.unique": after.runs["model.p.t"], "operation.p.hook": after.runs["model.p.t"]}
+    compared = compare(_measured(10_000, 10_000), after)
+    assert compared.only_after == ()
+    # No model costs more than it saves.
+    assert compared.costly == ()
+
+
+def test_total_requires_complete_invocations_and_does_not_include_queries_of_models() -> None:
+    plain, after = _measured(10_000, 10_000), _measured(15_000, 9_000, True)
+    for found in (plain, after):
+        for node in ("model.p.t", "model.p.r"):
+            found.runs[node]["app", "show"] = Run(0, 1, writes=False)
+    compared = compare(plain, after)
+    assert compared.total and len(compared.total.differences["seconds"].after) == 4
+    assert compared.costly[0].cost_seconds == 5
+    after.runs["model.p.r"]["app", "3"].failed = True
+    total = compare(plain, after).total
+    assert total and len(total.differences["seconds"].after) == 3
+
+
+def test_report_shows_changes_and_omits_measures_that_are_zero_everywhere() -> None:
+    compared = compare(_measured(10_000, 8_000), _measured(20_000, 4_000, True))
+    titles, reader, table, total = rows(compared)
+    assert titles == ["model", "runs", "seconds", "task seconds", "time verdict"]
+    assert reader == ["r", "4 -> 4", "8.0 -> 4.0", "8.0 -> 4.0", "gained 50%"]
+    assert table[-1] == "lost 100%" and total[2] == "18.0 -> 24.0"
+    text = written(write_text, compared)
+    assert "Each build of t costs 10.0 more task seconds, and saves its readers 4.0." in text
+    assert "Set materialized='table' in this model." in text
+
+
+def test_report_shows_the_verdict_on_shuffles_beside_the_verdict_on_time() -> None:
+    before, after = _measured(10_000, 8_000), _measured(10_000, 8_000, True)
+    for found, shuffled in ((before, 2_600_000), (after, 900)):
+        for run in found.runs["model.p.r"].values():
+            run.work.shuffle_bytes = shuffled
+    titles, reader, table, _ = rows(compare(before, after))
+    assert titles[-2:] == ["time verdict", "shuffle verdict"]
+    assert reader[-2:] == ["no difference", "gained 99.9%"] and table[-2:] == ["no difference", "no difference"]
+    page = written(write_html, compare(before, after))
+    assert '<td class="no">no difference</td><td class="gained">gained 99.9%</td></tr>' in page
+    text = written(write_text, compare(before, after))
+    assert text.startswith("Medians of all successful runs, before -> after:\n\nmodel ")
+
+
+def test_report_command_writes_every_format(tmp_path: Path) -> None:
+    for form in ("text", "json", "html"):
+        command = ["report", "--before", str(CASE), "--after", str(CASE), "--format", form]
+        done = CliRunner().invoke(main, [*command, "--output", str(tmp_path / form)])
+        assert done.exit_code == 0, done.output
+    assert "no difference" in (tmp_path / "text").read_text() and "<svg" in (tmp_path / "html").read_text()
+    data = json.loads((tmp_path / "json").read_text())
+    assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
+
+
+def test_report_to_a_closed_pipe_ends_without_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = mock.Mock(write=mock.Mock(side_effect=BrokenPipeError(errno.EPIPE, "Broken pipe")))
+    monkeypatch.setattr(options, "standard_output", lambda _: closed)
+    done = CliRunner().invoke(main, ["report", "--before", str(CASE), "--after", str(CASE), "--format", "html"])
+    assert (done.exit_code, done.output) == (1, "")
+
+
+def test_long_names_and_verdicts_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a_" + "very_" * 8 + "long_name_of_a_model"
+    before, after = _measured(10_000, 8_000), _measured(10_000, 8_000, True)
+    for found in (before, after):
+        found.runs[f"model.p.{name}"] = found.runs.pop("model.p.r")
+        for run in found.runs["model.p.t"].values():
+            run.work = Work(123 << 20, 45 << 20, 1e6, 900)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    for width in ("80", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", written(write_text, compare(before, after)))
+        assert shown.count("no difference") == 6 and name in shown
+        assert max(map(len, shown.splitlines())) <= int(width)
+    page = written(write_html, compare(before, after))
+    place = re.search(rf'<text x="(\d+)" y="\d+" text-anchor="end">{name}<', page)
+    assert place and int(place[1]) >= 7 * len(name)
+
+
+def test_time_of_writing_stages_has_no_verdict() -> None:
+    """Without the shuffle, Spark reads and joins in the stage that writes, but the task time decreases."""
+    before, after = _measured(10_000, 8_000), _measured(10_000, 6_000, True)
+    for found, write_ms in ((before, 100), (after, 1600)):
+        for runs in found.runs.values():
+            for run in runs.values():
+                run.work.write_ms = write_ms
+    compared = compare(before, after)
+    assert {node.differences["write_seconds"].verdict for node in compared.nodes} == {None} and compared.costly == ()
+    shown = " ".join(written(write_text, compared).split())
+    assert "write seconds" in shown and "0.1 -> 1.6" in shown and "lost" not in shown.split("`write seconds`")[0]
+    note = "is the run time of the tasks in the stages that write files. It includes the reading and joining"
+    assert note in shown and note in written(write_html, compared)
+    data = json.loads(written(write_json, compared))
+    assert {model["write_seconds"]["verdict"] for model in data["models"]} == {None}
+    assert "more than 5% and by more than 0.1 s or 1 KiB" in data["rule"]

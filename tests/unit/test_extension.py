@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spark_bucketing.checks.checked_query import REASON_OF_CODE
 from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.build import find_spark
@@ -109,45 +108,39 @@ def test_precompiled_jar_needs_no_compiler_and_no_cache(
 def test_another_spark_or_other_sources_need_another_jar(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = run("build").output
+    built = [run("build").output]
     machine.spark("4.3.1-vendor-2")
-    second = run("build").output
+    built.append(run("build").output)
+    assert "spark-4.3.1-vendor-2-" in built[1]
     sources = tmp_path / "scala"
     sources.mkdir()
-    (sources / "A.scala").write_text("object A")
     monkeypatch.setattr(builder, "SOURCES", sources)
-    third = run("build").output
-    (sources / "A.scala").write_text("object B")
-    fourth = run("build").output
-    (sources / "A.scala").rename(sources / "B.scala")
-    fifth = run("build").output
+    for name, text in (("A.scala", "object A"), ("A.scala", "object B"), ("B.scala", "object B")):
+        (sources / "A.scala").unlink(missing_ok=True)
+        (sources / name).write_text(text)
+        built.append(run("build").output)
     # This is another build of Spark with the same version number.
     next(machine.jars.glob("spark-core_*")).write_text("their own")
-    sixth = run("build").output
-    assert "spark-4.3.1-vendor-2-" in second
-    assert len({first, second, third, fourth, fifth, sixth}) == 6
+    built.append(run("build").output)
+    assert len(set(built)) == 6
 
 
+# The folders of compat/ with the newest compatible SparkVersion, StockScan, ForwardingParser and Assignments
 @pytest.mark.parametrize(
-    ("version", "scans", "parsers"),
+    ("version", "folders"),
     [
-        ("3.5.9", "3.5", "3.5"), ("3.5.4-amzn-0", "3.5", "3.5"), ("4.0.5", "4.0", "4.0"), ("4.1.4", "4.0", "4.1"),
-        ("4.2.1", "4.0", "4.1"), ("4.3.0", "4.3", "4.3"),
+        ("3.5.9", "3.5 3.5 3.5 3.5"), ("3.5.4-amzn-0", "3.5 3.5 3.5 3.5"), ("4.0.5", "4.0 4.0 4.0 3.5"),
+        ("4.1.4", "4.0 4.0 4.1 4.1"), ("4.2.1", "4.0 4.0 4.1 4.1"), ("4.3.0", "4.0 4.3 4.3 4.1"),
     ],
 )  # fmt: skip
-def test_newest_compatible_source_of_each_name_is_compiled(
-    machine: Machine, version: str, scans: str, parsers: str
-) -> None:
+def test_newest_compatible_source_of_each_name_is_compiled(machine: Machine, version: str, folders: str) -> None:
     machine.spark(version)
     sources = builder.sources_for(find_spark())
     assert len({source.name for source in sources}) == len(sources)
-    assert {source.name: source.parent.name for source in sources if source.parent.parent.name == "compat"} == {
-        "SparkVersion.scala": "3.5" if scans == "3.5" else "4.0",
-        "ScanFiles.scala": "3.5" if scans == "3.5" else "4.0",
-        "StockScan.scala": scans,
-        "ForwardingParser.scala": parsers,
-        "Assignments.scala": "4.1" if parsers >= "4.1" else "3.5",
-    }
+    found = {source.stem: source.parent.name for source in sources if source.parent.parent.name == "compat"}
+    names = ("SparkVersion", "StockScan", "ForwardingParser", "Assignments")
+    expected = dict(zip(names, folders.split(), strict=True))
+    assert found == {**expected, "ScanFiles": expected["SparkVersion"]}
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "5.0.0"])
@@ -168,21 +161,24 @@ def test_concurrent_builds_succeed(machine: Machine) -> None:
 
 def test_killed_build_leaves_no_jar(machine: Machine) -> None:
     machine.compiler(COMPILER.format(log=machine.log) + "exit 3\n")
-    assert run("build").exit_code == 2
-    assert list(machine.cache.iterdir()) == []
+    assert run("build").exit_code == 2 and list(machine.cache.iterdir()) == []
 
 
 def test_cache_directory_comes_from_an_option_a_variable_or_the_user_s_home(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Path(run("build", "--cache-dir", str(tmp_path / "option")).output).parent == tmp_path / "option"
-    assert Path(run("build").output).parent == machine.cache
+    def folder(*options: str) -> str:
+        return str(Path(run("build", *options).output).parent.relative_to(tmp_path))
+
+    assert (folder("--cache-dir", str(tmp_path / "option")), folder()) == ("option", "cache")
     monkeypatch.delenv(builder.CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert Path(run("build").output).parent == tmp_path / "xdg" / "spark-bucketing"
+    assert folder() == "xdg/spark-bucketing"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert Path(run("build").output).parent == tmp_path / "home" / ".cache" / "spark-bucketing"
+    assert folder() == "home/.cache/spark-bucketing"
+    monkeypatch.setattr(Path, "home", Mock(side_effect=RuntimeError("Could not determine home directory.")))
+    assert f"set `{builder.CACHE_VARIABLE}` to a directory" in message()
 
 
 def test_copied_jar_has_a_stable_name(machine: Machine, tmp_path: Path) -> None:
@@ -248,25 +244,3 @@ def test_pyspark_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) ->
     found = find_spark()
     assert (found.jars / f"spark-core_2.13-{found.version}.jar").exists()
     assert os.sep + "pyspark" in str(found.jars)
-
-
-def test_user_without_a_home_directory_gets_an_error(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv(builder.CACHE_VARIABLE)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(Path, "home", nobody)
-    assert f"set `{builder.CACHE_VARIABLE}` to a directory" in message()
-
-
-def test_every_setting_is_documented() -> None:
-    reference = Path(__file__).parents[2] / "docs" / "reference"
-    documented = (reference / "settings.md").read_text() + (reference / "sql.md").read_text()
-    settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
-    assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
-
-
-def test_check_has_a_reason_for_every_ordinary_scan_code() -> None:
-    codes = set(re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text()))
-    assert codes - {"not-needed", "column-not-read"} == REASON_OF_CODE.keys()

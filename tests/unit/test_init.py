@@ -5,9 +5,11 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
+from case_tables import cases
 from click.testing import CliRunner, Result
 
 from spark_bucketing import api
@@ -17,7 +19,7 @@ from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.init.initialize import add_package, add_settings, package_entry
+from spark_bucketing.init.initialize import add_settings, package_entry
 from spark_bucketing.plan.document import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
@@ -84,11 +86,9 @@ def proof(name: str, before: float, after: float, *parents: str) -> QueryProof:
 def advised(*models: str, proofs: Sequence[QueryProof]) -> Advice:
     spec = BucketSpec(8, ("customer_id",), ("customer_id",), "hive2")
     config = {"materialized": "bucketed_table", "clustered_by": ["customer_id"], "buckets": 8, "bucket_hash": "hive2"}
-    changes = [
-        ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", None, spec, config, 3 * 2**30, 0, "", 1.0, 0.0)
-        for name in models
-    ]
-    return Advice(changes=tuple(changes), proof=tuple(proofs))
+    more = (None, spec, config, 3 * 2**30, 0, "", 1.0, 0.0)
+    changes = tuple(ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", *more) for name in models)
+    return Advice(changes=changes, proof=tuple(proofs))
 
 
 def test_models_of_the_query_that_gains_most_are_bucketed(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,12 +119,8 @@ def test_query_without_a_table_among_its_parents_gets_all_proposed_buckets() -> 
 def test_project_is_set_up_if_no_model_gets_buckets(
     shop: Path, monkeypatch: pytest.MonkeyPatch, error: ProjectError | None
 ) -> None:
-    def advise(*_: object, **__: object) -> api.Result[Advice]:
-        if error:
-            raise error
-        return api.Result(Advice(), 0, lambda *_: None)
-
-    monkeypatch.setattr(api, "advise", advise)
+    if error:
+        monkeypatch.setattr(api, "advise", Mock(side_effect=error))
     before = files(shop)["orders.sql"]
     result = run(shop, "--yes")
     assert result.exit_code == 0 and "No model gets buckets" in result.output, result.output
@@ -133,50 +129,23 @@ def test_project_is_set_up_if_no_model_gets_buckets(
     assert "No model gets buckets" not in run(shop, "--setup-only", "--target", "dev").output
 
 
-def test_nothing_is_written_without_consent(shop: Path) -> None:
+@cases("commands/init", arguments=..., size=40 * 2**30, code=..., said=..., unchanged="")
+def test_request_that_is_invalid_or_without_consent_changes_nothing(
+    shop: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    size: int | None,
+    code: int,
+    said: list[str],
+    unchanged: str,
+) -> None:
+    monkeypatch.setattr(command, "_size", lambda *_: size)
     before = files(shop)
-    result = run(shop, "--model", "orders", "--clustered-by", "customer_id")
-    assert result.exit_code == 1 and "pass --yes" in result.output
-    assert "+  - git: " + ADDRESS in result.output and "+        spark.jars:" in result.output
-    assert "No file was changed" in result.output and files(shop) == before
-
-
-def test_settings_for_a_server_are_printed_as_a_note(shop: Path) -> None:
-    result = run(shop, "--target", "prod", "--yes")
-    assert files(shop)["profiles.yml"] == PROFILE
-    assert "spark.driver.extraClassPath=/jars/e.jar" in result.output and "spark-defaults.conf" in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--model", "orders"), "--model and --clustered-by must be used together"),
-        (("--buckets", "8"), "require --model"),
-        (("--model", "orders", "--clustered-by", "customer_id", "--setup-only"), "--setup-only excludes it"),
-        (("--model", "order", "--clustered-by", "a"), "The project has no model `order`."),
-        (("--target", "none"), "does not have a target named 'none'"),
-    ],
-)
-def test_invalid_request_changes_nothing(shop: Path, arguments: tuple[str, ...], message: str) -> None:
-    before = files(shop)
-    result = run(shop, *arguments, "--yes")
-    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
-    assert files(shop) == before
-
-
-def test_missing_table_requires_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "_size", lambda *_: None)
-    asked = ("--model", "orders", "--clustered-by", "customer_id")
-    assert "The size of model `orders` is unknown." in run(shop, *asked).output
-    assert "smaller than 256 MiB" in run(shop, *asked, "--size", "1MiB").output
-    assert "buckets=7" in run(shop, *asked, "--buckets", "7").output
-    assert "buckets=200" in run(shop, *asked, "--size", "50GiB", "--buckets", "200").output
-
-
-@pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: ../spark-bucketing/", "package: us/spark_bucketing"])
-def test_existing_package_is_not_added_again(entry: str) -> None:
-    text = f"packages:\n- {entry}  # pinned\n"
-    assert add_package(text, {"local": "elsewhere"}) == text
+    result = run(shop, *arguments.split())
+    assert result.exit_code == code and "Traceback" not in result.output
+    assert [text for text in said if text not in result.output] == []
+    after = files(shop)
+    assert after[unchanged] == before[unchanged] if unchanged else after == before
 
 
 @pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: fork"])
@@ -192,27 +161,6 @@ def test_existing_package_requires_no_source(shop: Path, entry: str, monkeypatch
     assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
 
 
-def test_packages_file_keeps_its_comments_and_style() -> None:
-    text = '# ours\npackages:\n- package: dbt-labs/dbt_utils\n  version: [">=1", "<2"]  # both\n'
-    assert add_package(text, {"local": "../x"}) == text + "- local: ../x\n"
-    assert add_package(add_package("", {"local": "x"}), {"local": "x"}) == "packages:\n  - local: x\n"
-
-
-@pytest.mark.parametrize("text", ["packages: 3\n", "- a\n", "packages: [\n"])
-def test_file_without_packages_is_an_error_that_names_it(text: str) -> None:
-    with pytest.raises(ProjectError, match=r"^The file `packages.yml`"):
-        add_package(text, {"local": "x"})
-
-
-def test_existing_jars_and_extensions_are_kept() -> None:
-    parameters = "      server_side_parameters:\n        spark.jars: a.jar\n        spark.sql.extensions: io.delta.X\n"
-    text = PROFILE.replace("      schema: shop\n", "      schema: shop\n" + parameters, 1)
-    found = yaml.safe_load(add_settings(text, "shop", "dev", SETTINGS))["shop"]["outputs"]["dev"]
-    assert found["server_side_parameters"] == {
-        "spark.jars": "a.jar,/jars/e.jar", "spark.sql.extensions": f"io.delta.X,{EXTENSION_CLASS}"
-    }  # fmt: skip
-
-
 def archive(path: Path, built: str) -> Path:
     """Write a jar of the extension that was built for this version."""
     with zipfile.ZipFile(path, "w") as jar:
@@ -223,25 +171,29 @@ def archive(path: Path, built: str) -> Path:
 
 @pytest.mark.parametrize(
     ("entry", "is_replaced"),
-    [("other.jar", True), ("spark-bucketing-0.1.0-spark-3.5.9-a.jar", True), ("copy.jar", False), ("gone.jar", False)],
-)
-def test_jar_of_another_build_is_replaced(
+    [("other.jar", True), ("spark-bucketing-0.1.0-spark-3.5.9-a.jar", True), ("copy.jar", False), ("gone.jar", False), ("", True)],
+)  # fmt: skip
+def test_jar_of_another_build_is_replaced_and_other_jars_and_extensions_are_kept(
     shop: Path, monkeypatch: pytest.MonkeyPatch, entry: str, is_replaced: bool
 ) -> None:
     jar = archive(shop / "built.jar", "4.3.0")
     archive(shop / "copy.jar", "4.3.0")
     archive(shop / "other.jar", "4.1.4")
     monkeypatch.setattr(command, "build_jar", lambda: jar)
-    jars = f"a.jar, file://{shop}/{entry}"
-    extensions = {"spark.jars": jars, "spark.sql.extensions": f"io.delta.X, {EXTENSION_CLASS}"}
+    before = {"spark.jars": "a.jar", "spark.sql.extensions": "io.delta.X"}
+    if entry:
+        before = {
+            "spark.jars": f"a.jar, file://{shop}/{entry}",
+            "spark.sql.extensions": f"io.delta.X, {EXTENSION_CLASS}",
+        }
     profile = yaml.safe_load(PROFILE)
-    profile["shop"]["outputs"]["dev"]["server_side_parameters"] = extensions
+    profile["shop"]["outputs"]["dev"]["server_side_parameters"] = before
     (shop / "profiles.yml").write_text(yaml.safe_dump(profile))
     (shop / "packages.yml").write_text(f"packages: [{{git: '{ADDRESS}', revision: main}}]\n")
     output = run(shop, "--yes").output
     assert ("already set up" in output) is not is_replaced, output
     found = yaml.safe_load((shop / "profiles.yml").read_text())["shop"]["outputs"]["dev"]["server_side_parameters"]
-    assert found["spark.jars"] == (f"a.jar,{jar}" if is_replaced else jars)
+    assert found["spark.jars"] == (f"a.jar,{jar}" if is_replaced else before["spark.jars"])
     assert found["spark.sql.extensions"].replace(" ", "") == f"io.delta.X,{EXTENSION_CLASS}"
 
 

@@ -1,7 +1,8 @@
-"""Tests of the wheel, and that a project that installs this package gets its macros, but not the showcase."""
+"""Tests of the wheel, of the Python API, and that a project that installs this package gets its macros, but not the showcase."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -14,9 +15,16 @@ from typing import Any
 
 import pytest
 import yaml
+from case_tables import cases
+from click.testing import CliRunner
 from dbt_projects import dbt_project
+from sample_report import REPORT
 
+import spark_bucketing
 from conftest import REPOSITORY
+from spark_bucketing import BucketingError, ProjectError, Result, SparkError
+from spark_bucketing.checks.report import write_report
+from spark_bucketing.cli import main
 from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
 
 SOURCE = REPOSITORY / "python_plugin" / "src"
@@ -28,6 +36,7 @@ def test_all_version_numbers_agree() -> None:
     changes = (REPOSITORY / "CHANGELOG.md").read_text()
     found = {
         "installed": version("spark-bucketing"),
+        "command": CliRunner().invoke(main, ["--version"]).output.split()[-1],
         "pyproject.toml": re.findall(r'^version = "(.+)"$', project, re.MULTILINE)[0],
         "dbt_project.yml": yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["version"],
         "package_version": re.findall(r"return\('(.+)'\)", macro)[0],
@@ -91,26 +100,7 @@ def test_project_of_this_repository_has_the_showcase(tmp_path: Path) -> None:
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
 
 
-@pytest.mark.parametrize(
-    ("dispatched", "config", "message"),
-    [
-        (True, "buckets=4", None),
-        (True, "bucket=4", "found:    bucket=4"),
-        (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
-        (False, "bucket=4", None),
-        (True, "materialized='organized_table', num_files=4", "Model `m` has an invalid `clustered_by`"),
-        (
-            True,
-            "materialized='organized_incremental', clustered_by=none, num_files=4, target_file_size=7",
-            "target_file_size and num_files",
-        ),
-        (
-            True,
-            "materialized='organized_incremental', clustered_by=none, num_files=4, incremental_strategy='merge', unique_key='k'",
-            "`incremental_strategy`",
-        ),
-    ],
-)
+@cases("project/parse_errors", dispatched=True, config=..., message=None)
 def test_parsing_reports_config_errors_if_the_package_may_name_tables(
     tmp_path: Path, dispatched: bool, config: str, message: str | None
 ) -> None:
@@ -118,8 +108,73 @@ def test_parsing_reports_config_errors_if_the_package_may_name_tables(
     if dispatched:
         order = {"macro_namespace": "dbt", "search_order": ["p", "spark_bucketing", "dbt"]}
         (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": "p", "dispatch": [order]}))
-    config = config if "materialized" in config else f"materialized='bucketed_table', {config}"
-    config = config if "clustered_by" in config else f"clustered_by=['k'], {config}"
     found = parsed(tmp_path, f"{{{{ config(alias='n', {config}) }}}} select 1 as k")
     assert (str(found.exception) if found.exception else "").count(message or " has an invalid ") == bool(message)
     assert message or found.result.nodes["model.p.m"].alias == "n"
+
+
+PAGE = (REPOSITORY / "docs" / "reference" / "python-api.md").read_text()
+HEAVY = {"dbt", "pyspark", "sqlglot", "rich", "jinja2", "yaml", "click", "sqlfluff"}
+
+
+def test_import_is_quick_and_needs_neither_dbt_nor_spark() -> None:
+    print_modules = (
+        "import sys, spark_bucketing as s; s.check, s.advise, s.table; print(*{m.split('.')[0] for m in sys.modules})"
+    )
+    assert not HEAVY & set(printed(print_modules).split())
+    assert (Path(spark_bucketing.__file__).parent / "py.typed").is_file()
+
+
+def test_functions_are_not_replaced_by_the_packages_of_their_names() -> None:
+    code = """
+from spark_bucketing.checks.checker import Checker
+import spark_bucketing.advice.advisor as advisor, spark_bucketing.tables.overview as overview
+import spark_bucketing
+print(*(type(getattr(spark_bucketing, name)).__name__ for name in ("check", "advise", "table")))"""
+    assert printed(code).split() == ["function"] * 3
+
+
+def printed(code: str) -> str:
+    """Return what a new Python process prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("name", spark_bucketing.__all__)
+def test_every_name_and_argument_is_documented(name: str) -> None:
+    found = getattr(spark_bucketing, name)
+    assert f"`{name}`" in PAGE or f"`{name}(" in PAGE
+    methods = [method for key, method in vars(found).items() if key[0] != "_"] if isinstance(found, type) else [found]
+    for function in filter(
+        inspect.isfunction, [] if issubclass(type(found), type) and issubclass(found, Exception) else methods
+    ):
+        assert f"{function.__name__}(" in PAGE
+        for argument in inspect.signature(function).parameters:
+            assert argument in ("self", "options") or f"`{argument}`" in PAGE or f"{argument}=" in PAGE, argument
+
+
+def test_result_has_the_report_as_data_text_and_html() -> None:
+    result = Result(REPORT, 1, lambda form, file: write_report(REPORT, form, file), has_page=True)
+    assert result.state == "wrong" and result.to_dict()["models"][0]["name"] == REPORT.models[0].name
+    assert json.dumps(result.to_dict()) and "bucket-count-mismatch" in str(result)
+    page = result._repr_html_()
+    assert page.startswith("<iframe srcdoc=") and "<script" not in page and "&lt;script" in page
+    assert Result(REPORT, 2, lambda _, file: print("a < b", file=file))._repr_html_() == "<pre>a &lt; b\n</pre>"
+
+
+def test_errors_have_types(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="cannot be combined"):
+        spark_bucketing.check(sql="select 1", select="a")
+    with pytest.raises(BucketingError, match="dbt_project"):
+        spark_bucketing.check(project_dir=tmp_path)
+    with pytest.raises(BucketingError, match="dbt_project"):
+        spark_bucketing.table("a", project_dir=tmp_path).show()
+
+
+def test_query_without_a_session_is_an_error() -> None:
+    code = """
+import spark_bucketing
+try:
+    spark_bucketing.check(sql="select 1")
+except spark_bucketing.SparkError as error:
+    print(error)"""
+    assert printed(code).startswith("No Spark session is active.") and issubclass(SparkError, BucketingError)
