@@ -31,13 +31,10 @@ def tables(tables: Tables) -> Tables:
 
     The sealed tables are in the Hive and the Spark layout, in Parquet and ORC, partitioned, and bucketed by two columns.
     """
-    layouts = {
-        "hive": ("k", {}),
-        "orc": ("k", {"stored": "stored as orc"}),
-        "spark": ("k", {"stored": "using parquet"}),
-    }
-    for name, (by, options) in (layouts | {"text": ("t", {}), "two": ("k, t", {})}).items():
-        tables.make(name, COLUMNS, by, 8, **options)
+    made = [("hive", "k", "parquet"), ("orc", "k", "orc"), ("text", "t", "parquet"), ("two", "k, t", "parquet")]
+    layouts = [(name, by, f"stored as {stored}") for name, by, stored in made]
+    for name, by, stored in (*layouts, ("spark", "k", "using parquet")):
+        tables.make(name, COLUMNS, by, 8, stored=stored)
         with tables.settings({"spark.bucketing.enabled": "true"}):
             tables.sql(f"insert into {name} {ROWS}")
     tables.make("parts", "k int, v bigint", "k", 4, rest="partitioned by (p int)")
