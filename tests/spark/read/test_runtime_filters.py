@@ -104,6 +104,10 @@ READ = [
     ("select count(*) from (select k from hive order by v limit 50) f join keys on f.k = keys.k", {"hive": 8}),
     ("select f.n from (select k, row_number() over (order by v) as n from hive) f join keys on f.k = keys.k", {"hive": 8}),
     ("select /*+ merge(f, o) */ count(o.v) from orc o full join hive f on f.k = o.k join keys on coalesce(f.k, o.k) = keys.k", {"hive": 8}),
+    # Other rows of an outer, anti or existence join could fail before the join drops them.
+    ("select f.v from organized f left join hive o on f.k = o.k join keys on f.k = keys.k where coalesce(1 / coalesce(o.v + 1, 0), 9) > 0", {"hive": 8}),
+    ("select f.v from organized f left join hive o on f.k = o.k join keys on f.k = keys.k and 1 / coalesce(o.v + 1, 0) <= keys.k", {"hive": 8}),
+    ("select f.v from organized f join keys on f.k = keys.k where f.k in (select k from hive) or 1 / (f.v - 100) > 0", {"hive": 8}),
     # The join does not use the bucket column, or only one of them, or an expression over it.
     ("select f.v from hive f join keys on f.v = keys.k", {"hive": 8}),
     ("select f.v from two f join keys on f.k = keys.k", {"two": 4}),  # all of its files
@@ -118,6 +122,44 @@ def test_scan_reads_the_files_that_may_have_matches(tables: Tables, query: str, 
     frame = tables.frame(query)
     assert rows_of(frame.collect()) == tables.stock_rows(query) != []
     assert {name: number for name, number in scans(frame).items() if name in files} == files
+
+
+@pytest.mark.parametrize(
+    "condition", ["f.k not in (select k from gaps)", "f.v > 5000 or f.k not in (select k from gaps)"]
+)
+@pytest.mark.some(1)
+def test_anti_join_sees_the_nulls_of_skipped_buckets(tables: Tables, condition: str) -> None:
+    tables.make("gaps", COLUMNS, "k", 8, "select k, null, null, v from hive where k <> 5 or k is null")
+    query = f"select f.v from organized f join keys on f.k = keys.k where {condition}"
+    assert tables.rows(query) == tables.stock_rows(query) == []
+
+
+@pytest.mark.parametrize("aqe", ["true", "false"])
+@pytest.mark.parametrize("hint", ["", "/*+ merge(o) */"])
+@pytest.mark.parametrize(
+    "condition", ["f.k in (select {} k from orc o)", "f.k not in (select {} k from orc o where k > 7)"]
+)
+@pytest.mark.some(2)
+def test_condition_that_spark_copies_to_the_broadcast_table(
+    tables: Tables, condition: str, hint: str, aqe: str
+) -> None:
+    """Both copies of the subquery have the same column ids."""
+    query = f"select f.v from hive f join keys on f.k = keys.k where {condition.format(hint)}"
+    with tables.settings({"spark.sql.adaptive.enabled": aqe}):
+        assert tables.rows(query) == tables.stock_rows(query) != []
+
+
+def test_broadcast_table_has_no_filters_itself(tables: Tables) -> None:
+    """Otherwise, Spark would plan it again for each filter of each table that it filters, and would not reuse its broadcast."""
+    query = "select f.v from hive f join orc o on f.k = o.k join spark s on f.k = s.k join keys on f.k = keys.k where o.v < 10"
+    frame = tables.frame(query)
+    assert frame._jdf.queryExecution().sparkPlan().toString().count("dynamicpruning#") == 3
+    assert rows_of(frame.collect()) == tables.stock_rows(query) != []
+
+
+def test_plans_can_be_hashed(tables: Tables) -> None:
+    frame = tables.frame(f"select f.v from organized f join {DAYS} on f.d = day")
+    assert frame._jdf.queryExecution().sparkPlan().hashCode()
 
 
 def test_empty_broadcast_table_skips_everything(tables: Tables) -> None:

@@ -77,7 +77,7 @@ object BucketPruning {
       case IsNull(column) => equal(column, Seq(Literal(null, column.dataType)), nulls = true)
       case In(column, list) if list.forall(_.isInstanceOf[Literal]) =>
         shortened(equal(column, list.map(_.asInstanceOf[Literal])))
-      case InSet(column, values) =>
+      case InSet(column, values) if values.size <= Limit =>
         shortened(equal(column, values.toSeq.map(value => Literal(value, column.dataType))))
       case _ => Anything
     }

@@ -99,7 +99,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
     case that: BucketAwareScan => super.equals(that) && bucketed == that.bucketed && (listing eq that.listing)
     case _ => false
   }
-  override def hashCode: Int = 31 * super.hashCode + bucketed.hashCode
+  override def hashCode: Int = 31 * super.hashCode + bucketed.##
 
   // EXPLAIN shows Spark's own file index, because its class tells whether Spark has pruned partitions.
   override lazy val metadata: Map[String, String] =

@@ -4,7 +4,7 @@ package read
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, RuntimeFilter}
 import org.apache.spark.sql.bucketing.metadata.{FileStatistics, Replacement}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, DynamicPruning, DynamicPruningExpression, Expression, ExprId, InSet}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.catalyst.plans.{Inner, LeftExistence, LeftOuter, LeftSemi, RightOuter}
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, InSubqueryExec, ProjectExec, SparkPlan}
@@ -21,6 +21,9 @@ import org.apache.spark.sql.types._
  */
 object RuntimeFilters {
 
+  // More keys are seldom absent from a file, and a comparison of a million keys takes seconds.
+  private val MaxKeys = 100000
+
   def apply(session: SparkSession, plan: SparkPlan): SparkPlan = if (!Compat.columnarRules(session).forall(Compat.isOurs) || !SQLConf.get.dynamicPartitionPruningEnabled || !SQLConf.get.exchangeReuseEnabled) plan else {
     // Adaptive execution knows only the subqueries of the first plan.
     val found = PerQueryCache("runtime filters")(filters(plan))
@@ -32,18 +35,37 @@ object RuntimeFilters {
   }
 
   /** Returns the filters of scans, by the id of the column that they filter. */
-  private def filters(plan: SparkPlan): Map[ExprId, Seq[Expression]] = plan.collect {
-    case join: BroadcastHashJoinExec if join.joinType == Inner || join.joinType == LeftSemi =>
-      val (probe, keys, build, buildKeys) = join.buildSide match {
-        case BuildRight => (join.left, join.leftKeys, join.right, join.rightKeys)
-        case BuildLeft => (join.right, join.rightKeys, join.left, join.leftKeys)
-      }
-      for {
-        (key: Attribute, place) <- keys.zipWithIndex if isComparable(key.dataType)
-        (column, scan) <- scansOf(key, probe) if canSkip(scan, column)
-        other <- build.logicalLink
-      } yield column.exprId -> RuntimeFilter(column, other, buildKeys, place)
-  }.flatten.groupBy(_._1).map { case (id, all) => id -> all.map(_._2) }
+  private def filters(plan: SparkPlan): Map[ExprId, Seq[Expression]] = {
+    // Spark infers the condition k IN (subquery) for a column that is equal to k, so scans on both sides of a join may have the same ids.
+    val ids = plan.collect { case scan: FileSourceScanExec => scan.output.map(_.exprId) }.flatten
+    val repeated = ids.diff(ids.distinct).toSet
+    ofJoins(plan).filterNot { case (id, _) => repeated.contains(id) }.groupBy(_._1).map { case (id, all) => id -> all.map(_._2) }
+  }
+
+  // Spark plans the broadcast table again for each of its filters. If that plan had filters, too, planning could take forever, and Spark would broadcast twice.
+  private def ofJoins(plan: SparkPlan): Seq[(ExprId, Expression)] = plan match {
+    case join: BroadcastHashJoinExec =>
+      val found = if (join.joinType == Inner || join.joinType == LeftSemi) of(join) else Nil
+      found ++ join.children.filter(child => found.isEmpty || !isBuild(join, child)).flatMap(ofJoins)
+    case other => other.children.flatMap(ofJoins)
+  }
+
+  private def of(join: BroadcastHashJoinExec): Seq[(ExprId, Expression)] = {
+    val (probe, keys, build, buildKeys) = join.buildSide match {
+      case BuildRight => (join.left, join.leftKeys, join.right, join.rightKeys)
+      case BuildLeft => (join.right, join.rightKeys, join.left, join.leftKeys)
+    }
+    for {
+      (key: Attribute, place) <- keys.zipWithIndex if isComparable(key.dataType)
+      (column, scan) <- scansOf(key, probe, keys.forall(neverFails)) if canSkip(scan, column)
+      other <- build.logicalLink
+    } yield column.exprId -> RuntimeFilter(column, other, buildKeys, place)
+  }
+
+  private def isBuild(join: BaseJoinExec, side: SparkPlan): Boolean = join match {
+    case hash: BroadcastHashJoinExec => side eq (if (hash.buildSide == BuildLeft) hash.left else hash.right)
+    case _ => false
+  }
 
   // A join treats 0.0 and -0.0 as equal, but hashes and statistics may not.
   private def isComparable(dataType: DataType): Boolean = dataType match {
@@ -52,17 +74,21 @@ object RuntimeFilters {
     case _ => false
   }
 
-  /** Returns the scans of a column, and of columns that are joined with it, in which a filter changes no result after the same filter of these rows. */
-  private def scansOf(column: Attribute, plan: SparkPlan): Seq[(Attribute, FileSourceScanExec)] = if (!plan.outputSet.contains(column)) Nil else plan match {
+  /**
+   * Returns the scans of a column, and of columns that are joined with it, in which a filter changes no result after the same filter of these rows.
+   *
+   * @param isSafe whether the operators above can evaluate any row without an error, including rows that stock Spark would not have
+   */
+  private def scansOf(column: Attribute, plan: SparkPlan, isSafe: Boolean): Seq[(Attribute, FileSourceScanExec)] = if (!plan.outputSet.contains(column)) Nil else plan match {
     case scan: FileSourceScanExec => Seq(column -> scan)
-    case FilterExec(condition, child) if condition.deterministic => scansOf(column, child)
-    case ProjectExec(list, child) if list.forall(_.deterministic) => scansOf(column, child)
-    case join: BaseJoinExec => ofJoin(column, join)
+    case FilterExec(condition, child) if condition.deterministic => scansOf(column, child, isSafe && neverFails(condition))
+    case ProjectExec(list, child) if list.forall(_.deterministic) && list.exists(_.semanticEquals(column)) => scansOf(column, child, isSafe && list.forall(neverFails))
+    case join: BaseJoinExec => ofJoin(column, join, isSafe)
     case _ => Nil
   }
 
-  // A row that the filter drops has only matches that it drops, too.
-  private def ofJoin(column: Attribute, join: BaseJoinExec): Seq[(Attribute, FileSourceScanExec)] = {
+  // A row that the filter drops has only matches that it drops, too. Without its matches, an outer, anti or existence join returns another row for it.
+  private def ofJoin(column: Attribute, join: BaseJoinExec, isSafe: Boolean): Seq[(Attribute, FileSourceScanExec)] = {
     val isLeft = join.left.outputSet.contains(column)
     val (here, keys, there, others) =
       if (isLeft) (join.left, join.leftKeys, join.right, join.rightKeys) else (join.right, join.rightKeys, join.left, join.leftKeys)
@@ -72,9 +98,20 @@ object RuntimeFilters {
       case RightOuter => !isLeft
       case _ => false
     }
+    val isSafeBelow = isSafe && join.expressions.forall(neverFails)
+    def inside(column: Attribute, side: SparkPlan) = if (isBuild(join, side)) Nil else scansOf(column, side, isSafeBelow)
     if (!isKept) Nil
-    else scansOf(column, here) ++ keys.zip(others).collect { case (key, other: Attribute) if key.semanticEquals(column) => scansOf(other, there) }.flatten
+    else inside(column, here) ++ keys.zip(others).collect {
+      case (key, other: Attribute) if key.semanticEquals(column) && (isSafe || join.joinType == Inner || join.joinType == LeftSemi) => inside(other, there)
+    }.flatten
   }
+
+  /** Returns whether an expression has a value for any row. */
+  private def neverFails(expression: Expression): Boolean = expression.children.forall(neverFails) && (expression match {
+    case cast: Cast => Cast.canUpCast(cast.child.dataType, cast.dataType)
+    case _: Attribute | _: Literal | _: Alias | _: IsNull | _: IsNotNull | _: BinaryComparison | _: And | _: Or | _: Not | _: In | _: InSet | _: Coalesce => true
+    case _ => false
+  })
 
   private def canSkip(scan: FileSourceScanExec, column: Attribute): Boolean = SealedSpecs.relationOf(scan).flatMap(_.catalogTable).exists { table =>
     val withStatistics = Seq(FileStatistics.RangeBy, FileStatistics.ImplicitPartitionBy).flatMap(table.properties.get).flatMap(Replacement.jsonNames(_)).flatten
@@ -85,8 +122,8 @@ object RuntimeFilters {
 
   private def isIn(filter: Expression): Boolean = filter.isInstanceOf[DynamicPruning]
 
-  /** Returns the filters with the values that their subqueries have returned, without those that have returned none yet. */
+  /** Returns the filters with the values that their subqueries have returned, without those that have returned none yet or too many. */
   def known(filters: Seq[Expression]): Seq[Expression] = filters.collect {
-    case DynamicPruningExpression(in: InSubqueryExec) => in.values().map(values => InSet(in.child, values.toSet))
+    case DynamicPruningExpression(in: InSubqueryExec) => in.values().filter(_.length <= MaxKeys).map(values => InSet(in.child, values.toSet))
   }.flatten
 }
