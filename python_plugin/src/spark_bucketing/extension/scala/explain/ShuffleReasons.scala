@@ -38,7 +38,8 @@ class ShuffleReasons(lineage: Int => Lineage, id: SparkPlan => Int, isAdaptive: 
       case Some(write: RepartitionsByBucket) => ("write", s"${write.nodeName} writes each bucket with one task")
       case _ => ("requested", s"The query or a rule requests it (${exchange.shuffleOrigin})")
     }
-    case Some(Place(operator, input)) =>
+    // An exchange of a subquery may only be visible below its reuse, which requires nothing.
+    case Some(Place(operator, input)) if operator.requiredChildDistribution.isDefinedAt(input) =>
       val (name, required) = (operator.nodeName, operator.requiredChildDistribution(input))
       required match {
         case AllTuples => ("one-partition", s"$name requires all rows in one partition")
@@ -46,7 +47,7 @@ class ShuffleReasons(lineage: Int => Lineage, id: SparkPlan => Int, isAdaptive: 
         case clustered: ClusteredDistribution => unclustered(exchange, name, clustered)
         case other => ("other", s"$name requires ${Lineage.withoutIds(PlanNodes.text(other))}")
       }
-    case None => ("other", "Spark added it")
+    case _ => ("other", "Spark added it")
   }
 
   private def unclustered(exchange: ShuffleExchangeLike, name: String, required: ClusteredDistribution): (String, String) = {

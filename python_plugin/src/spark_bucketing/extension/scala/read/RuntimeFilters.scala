@@ -57,7 +57,7 @@ object RuntimeFilters {
     }
     for {
       (key: Attribute, place) <- keys.zipWithIndex if isComparable(key.dataType)
-      (column, scan) <- scansOf(key, probe, keys.forall(neverFails)) if canSkip(scan, column)
+      (column, scan) <- scansOf(key, probe) if canSkip(scan, column)
       other <- build.logicalLink
     } yield column.exprId -> RuntimeFilter(column, other, buildKeys, place)
   }
@@ -74,44 +74,31 @@ object RuntimeFilters {
     case _ => false
   }
 
-  /**
-   * Returns the scans of a column, and of columns that are joined with it, in which a filter changes no result after the same filter of these rows.
-   *
-   * @param isSafe whether the operators above can evaluate any row without an error, including rows that stock Spark would not have
-   */
-  private def scansOf(column: Attribute, plan: SparkPlan, isSafe: Boolean): Seq[(Attribute, FileSourceScanExec)] = if (!plan.outputSet.contains(column)) Nil else plan match {
+  /** Returns the scans of a column, and of columns that are joined with it, in which a filter changes no result after the same filter of these rows. */
+  private def scansOf(column: Attribute, plan: SparkPlan): Seq[(Attribute, FileSourceScanExec)] = if (!plan.outputSet.contains(column)) Nil else plan match {
     case scan: FileSourceScanExec => Seq(column -> scan)
-    case FilterExec(condition, child) if condition.deterministic => scansOf(column, child, isSafe && neverFails(condition))
-    case ProjectExec(list, child) if list.forall(_.deterministic) && list.exists(_.semanticEquals(column)) => scansOf(column, child, isSafe && list.forall(neverFails))
-    case join: BaseJoinExec => ofJoin(column, join, isSafe)
+    case FilterExec(condition, child) if condition.deterministic => scansOf(column, child)
+    case ProjectExec(list, child) if list.forall(_.deterministic) && list.exists(_.semanticEquals(column)) => scansOf(column, child)
+    case join: BaseJoinExec => ofJoin(column, join)
     case _ => Nil
   }
 
-  // A row that the filter drops has only matches that it drops, too. Without its matches, an outer, anti or existence join returns another row for it.
-  private def ofJoin(column: Attribute, join: BaseJoinExec, isSafe: Boolean): Seq[(Attribute, FileSourceScanExec)] = {
+  // A row that the filter drops has only matches that it drops, too. Without its matches, an outer, anti or existence join returns another row for it, for which
+  // expressions above may fail. A broadcast table needs all NULLs for NOT IN.
+  private def ofJoin(column: Attribute, join: BaseJoinExec): Seq[(Attribute, FileSourceScanExec)] = {
     val isLeft = join.left.outputSet.contains(column)
     val (here, keys, there, others) =
       if (isLeft) (join.left, join.leftKeys, join.right, join.rightKeys) else (join.right, join.rightKeys, join.left, join.leftKeys)
-    val isKept = join.joinType match {
-      case Inner => true
-      case LeftOuter | LeftExistence(_) => isLeft
-      case RightOuter => !isLeft
-      case _ => false
+    def inside(column: Attribute, side: SparkPlan) = if (isBuild(join, side)) Nil else scansOf(column, side)
+    def matches = keys.zip(others).collect { case (key, other: Attribute) if key.semanticEquals(column) => inside(other, there) }.flatten
+    join.joinType match {
+      case Inner => inside(column, here) ++ matches
+      case LeftSemi if isLeft => inside(column, here) ++ matches
+      case LeftOuter | LeftExistence(_) if isLeft => inside(column, here)
+      case RightOuter if !isLeft => inside(column, here)
+      case _ => Nil
     }
-    val isSafeBelow = isSafe && join.expressions.forall(neverFails)
-    def inside(column: Attribute, side: SparkPlan) = if (isBuild(join, side)) Nil else scansOf(column, side, isSafeBelow)
-    if (!isKept) Nil
-    else inside(column, here) ++ keys.zip(others).collect {
-      case (key, other: Attribute) if key.semanticEquals(column) && (isSafe || join.joinType == Inner || join.joinType == LeftSemi) => inside(other, there)
-    }.flatten
   }
-
-  /** Returns whether an expression has a value for any row. */
-  private def neverFails(expression: Expression): Boolean = expression.children.forall(neverFails) && (expression match {
-    case cast: Cast => Cast.canUpCast(cast.child.dataType, cast.dataType)
-    case _: Attribute | _: Literal | _: Alias | _: IsNull | _: IsNotNull | _: BinaryComparison | _: And | _: Or | _: Not | _: In | _: InSet | _: Coalesce => true
-    case _ => false
-  })
 
   private def canSkip(scan: FileSourceScanExec, column: Attribute): Boolean = SealedSpecs.relationOf(scan).flatMap(_.catalogTable).exists { table =>
     val withStatistics = Seq(FileStatistics.RangeBy, FileStatistics.ImplicitPartitionBy).flatMap(table.properties.get).flatMap(Replacement.jsonNames(_)).flatten
