@@ -60,7 +60,7 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month with d
 corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: setup ## Run all linters, and all tests except the long tests, in about 11 minutes on two cores
+test: setup ## Run all linters, and all tests except the long tests, in about 8 minutes on two cores
 	@$(MAKE) --no-print-directory --output-sync --jobs 2 $(LINTERS) test-jars
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) tests/spark tests/unit
 

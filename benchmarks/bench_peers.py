@@ -372,7 +372,7 @@ def _seek(processes: Sequence[Process], results: Results, rows: int, turn: int) 
     between = f"select count(*), sum(v), max(w) from t where k between {{0}} and {{0}} + {rows // 500}"
     # The optimizer does not know the keys, because they are the rows of another table.
     chosen = f"(select {{}} + 2 * id as k from range({rows}) where hash(id) % {rows // 10} = 0)"
-    few = f"select count(*), sum(v), max(w) from t join {chosen} as chosen on t.k = chosen.k"
+    few = f"select /*+ broadcast(chosen) */ count(*), sum(v), max(w) from t join {chosen} as chosen on t.k = chosen.k"
     steps = {
         "point, cold": point.format(keys[0]),
         "point, warm": point.format(keys[1]),
