@@ -78,6 +78,7 @@ class BucketingRules extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(_ => ResolveRowChanges)
     extensions.injectPlannerStrategy(PlanRowChanges(_))
     extensions.injectPlannerStrategy(_ => PlanMovedFiles)
+    extensions.injectPreCBORule(_ => KeepSeals)
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPreCBORule(_ => RecordChanges)
     extensions.injectCheckRule(_ => OverwriteHints.RejectUnsupported)

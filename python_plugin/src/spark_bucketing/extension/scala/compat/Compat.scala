@@ -79,10 +79,10 @@ object Compat {
    * Returns the cache in which Spark keeps listings of directories for an index of the table and for the indexes of its partitions. None if the index has no
    * cache, or if a build of Spark keeps it elsewhere.
    */
-  def listingCache(of: FileIndex): Option[AnyRef] = Try {
+  def listingCache(of: FileIndex): Option[FileStatusCache] = Try {
     val field = Seq(classOf[InMemoryFileIndex], classOf[CatalogFileIndex]).find(_.isInstance(of)).get.getDeclaredField("fileStatusCache")
     field.setAccessible(true)
-    field.get(of)
+    field.get(of).asInstanceOf[FileStatusCache]
   }.toOption.filter(_ ne NoopCache)
 
   /** Reads the rows of small Parquet files on the driver, grouped by schema. */

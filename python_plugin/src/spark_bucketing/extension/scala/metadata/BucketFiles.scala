@@ -4,8 +4,6 @@ package metadata
 import java.io.{FileNotFoundException, IOException}
 import java.net.URLDecoder
 
-import scala.util.matching.Regex
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
@@ -20,28 +18,42 @@ object BucketFiles {
   // same way: 00003_0_part-00003-<uuid>_00003.c000.snappy.parquet. Spark's BucketingUtils.getBucketId cannot parse them: it
   // returns bucket 0 for Hive's names. Hive names files of transactional tables bucket_00003. Trino parses names in the same way.
   private val TransactionName = """^bucket_(\d{1,9})(?:_\d+)?$""".r
-  private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
 
   /** Returns the bucket id in a file name. The position of the id in the name depends on the layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] =
-    if (hash.inHiveLayout) bucketOfHiveName(name).orElse(matched(TransactionName, name)) else matched(SparkName, name)
+    if (hash.inHiveLayout) bucketOfHiveName(name).orElse(TransactionName.findFirstMatchIn(name).map(_.group(1).toInt)) else bucketOfSparkName(name)
 
   /** Returns the name of a file of a bucket, in the form of Spark's names, without the extension. */
   def nameOf(bucket: Int, part: String, hash: BucketHash): String = (if (hash.inHiveLayout) f"$bucket%05d_0_" else "") + f"${part}_$bucket%05d"
 
-  private def matched(pattern: Regex, name: String): Option[Int] = pattern.findFirstMatchIn(name).map(_.group(1).toInt)
+  // The next two methods match as regular expressions would, but in a tenth of the time: a query asks for the bucket of each of its files.
 
-  // Matches ^(\d{1,9})_\d+.*$ without a regular expression, which would take ten times as long for the files of a query.
+  // ^(\d{1,9})_\d+.*$
   private def bucketOfHiveName(name: String): Option[Int] = {
-    val digits = name.indexOf('_')
-    if (digits < 1 || digits > 9 || digits + 1 >= name.length || name.exists(LineEnds.contains(_))) None
-    else if (isDigit(name.charAt(digits + 1)) && (0 until digits).forall(i => isDigit(name.charAt(i)))) Some(name.substring(0, digits).toInt)
-    else None
+    val end = digitsEnd(name, 0)
+    val isName = end < name.length && name.charAt(end) == '_' && digitsEnd(name, end + 1) > end + 1 && !hasLineEnd(name)
+    if (isName) number(name, 0, end) else None
   }
 
-  private val LineEnds = "\n\r\u0085\u2028\u2029"
+  // ^part-.*_(\d{1,9})(?:\..*)?$
+  private def bucketOfSparkName(name: String): Option[Int] = if (!name.startsWith("part-") || hasLineEnd(name)) None else
+    Iterator.iterate(name.lastIndexOf('_'))(at => name.lastIndexOf('_', at - 1)).takeWhile(_ >= "part-".length).map { at =>
+      val end = digitsEnd(name, at + 1)
+      if (end == name.length || name.charAt(end) == '.') number(name, at + 1, end) else None
+    }.find(_.isDefined).flatten
 
-  private def isDigit(char: Char): Boolean = char >= '0' && char <= '9'
+  private def digitsEnd(name: String, start: Int): Int = {
+    var end = start
+    while (end < name.length && name.charAt(end) >= '0' && name.charAt(end) <= '9') end += 1
+    end
+  }
+
+  private def number(name: String, start: Int, end: Int): Option[Int] =
+    if (end == start || end - start > 9) None else Some(Integer.parseInt(name, start, end, 10))
+
+  private def hasLineEnd(name: String): Boolean = LineEnds.exists(name.indexOf(_) >= 0)
+
+  private val LineEnds = Array[Int]('\n', '\r', '\u0085', '\u2028', '\u2029')
 
   // Extracts the name from the text of the URL. A table may have 100,000 files, and parsing each as a Path would be slow.
   def nameOf(file: String): String = {

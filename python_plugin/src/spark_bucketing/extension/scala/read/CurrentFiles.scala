@@ -110,6 +110,7 @@ object CurrentFiles {
       session: SparkSession, table: CatalogTable, index: FileIndex, partitionFilters: Seq[Expression], dataFilters: Seq[Expression],
       attempts: Int = Attempts): Seq[PartitionDirectory] = {
     val names = TableFiles(new Path(table.location))
+    val shared = SealedCatalogIndex.stock(index)
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
     // A query of a table without records does not need the names.
@@ -130,7 +131,7 @@ object CurrentFiles {
       // A record without files is about a statement of Spark, which may have changed any files.
       def isOfListed = added.nonEmpty || gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
       !current.forall(found) || current.isEmpty && isOfListed
-    } && !listedSince.getOrDefault(index, Set.empty)(than.name)
+    } && !listedSince.getOrDefault(shared, Set.empty)(than.name)
     // A new record may be of other partitions, and its statement may have deleted a record of these. Spark caches listings across queries, by partition.
     val known = committed.map(_.name).toSet
     val cache = if (folders.isDefined && table.partitionColumnNames.nonEmpty) Compat.listingCache(index) else None
@@ -143,7 +144,7 @@ object CurrentFiles {
       // From now on, the listings of this index and of the session's next index reflect these replacements.
       index.refresh()
       val refreshed = Compat.refreshedFiles(session, table)
-      Seq(index, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(listedSince.put(_, known))
+      Seq(shared, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(listedSince.put(_, known))
       asOfOneMoment(session, table, refreshed, partitionFilters, dataFilters, attempts - 1)
     } else throw Compat.refusal(
       s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",

@@ -11,7 +11,7 @@ import org.apache.spark.sql.bucketing.FallbackReason._
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.{BucketCounts, BucketHash}
 import org.apache.spark.sql.bucketing.metadata._
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, HiveTableRelation}
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogTablePartition, HiveTableRelation}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -117,18 +117,16 @@ object SealedSpecs {
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
       // If a DataFrame or a cached query was analyzed before the table was sealed, its metadata has no seal yet.
       case Some(noted) => read(noted).map { found =>
-        if (isProven(noted, found, files)) found else read(current(scan, cached)).getOrElse(found)
+        // The seals of partitions are not part of this metadata.
+        if (noted.partitionColumnNames.nonEmpty && found.isRight || isProven(found, files)) found else read(current(scan, cached)).getOrElse(found)
       }
       case None => read(current(scan, cached))
     }
   }
 
-  /**
-   * Returns whether the captured metadata is current. The seals of partitions always come from the metastore. For an
-   * unpartitioned table, this method compares the seal with the files.
-   */
-  private def isProven(table: CatalogTable, read: Outcome, files: LazyFileListing): Boolean =
-    read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
+  /** Returns whether seals that were read earlier are those of the files. */
+  private def isProven(read: Outcome, files: LazyFileListing): Boolean =
+    read.exists(found => found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
 
   /** Returns how to read a sealed table in the Spark layout. Stock Spark reads other tables, with the table's bucket spec. */
   private def sparkLayout(
@@ -150,10 +148,17 @@ object SealedSpecs {
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec,
       files: LazyFileListing): Outcome = {
     val hashes = PartitionFiles.hashesOf(table)
-    val parts = if (table.partitionColumnNames.isEmpty || isAssumed(scan)) Seq(whole(scan, table, hashes)) else partitions(scan, table, hashes)
+    def read(parts: Seq[Part]) = of(parts, scan, table, ofTable, hashes.head, files)
+    if (table.partitionColumnNames.isEmpty || isAssumed(scan)) read(Seq(whole(scan, table, hashes)))
+    // Another session may have sealed the files since Spark selected the partitions. Then, their new seals are in the metastore.
+    else selected(scan).map(parts(scan, table, hashes, _)).filter(_.forall(_.seal.isRight)).map(read).filter(found => found.isLeft || isProven(found, files))
+      .getOrElse(read(partitions(scan, table, hashes)))
+  }
+
+  private def of(parts: Seq[Part], scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash, files: LazyFileListing): Outcome = {
     val cores = BucketTasks.cores(scan.relation.sparkSession)
     // If there are no files, plan with the table's bucket spec, because the next write uses it.
-    def empty: Found = SealedSpec.of(ofTable, hashes.head, scan.relation.dataSchema)
+    def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
       .toRight(FallbackReason(AmbiguousColumn, "its bucket columns do not match the columns of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
     def found = together(parts, cores).fold(_ => {
@@ -187,18 +192,30 @@ object SealedSpecs {
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
-  /** Returns the partitions that the query selects. Dynamic pruning may exclude some of them later. */
+  /** Returns the partitions that the query selects, with their seals in the metastore. Dynamic pruning may exclude some of them later. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash]): Seq[Part] = {
-    val session = scan.relation.sparkSession
-    val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
+    val filters = filtersOf(scan)
     PerQueryCache((table.identifier, hashes, scan.relation.dataSchema, PerQueryCache.comparable(filters))) {
-      val conf = hadoopConf(session)
-      val known = mutable.Map.empty[SealedSpec, Boolean]
-      def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
-      Compat.partitionsBy(session, table, filters).map { partition =>
-        val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-        Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
-      }
+      parts(scan, table, hashes, Compat.partitionsBy(scan.relation.sparkSession, table, filters))
+    }
+  }
+
+  /** Returns the partitions that the query selects, with the seals that they had when Spark selected them. */
+  private def selected(scan: FileSourceScanExec): Option[Seq[CatalogTablePartition]] = (CurrentFiles.stock(scan.relation.location) match {
+    case index: SealedCatalogIndex => Some(index.filterPartitions(filtersOf(scan)))
+    case index: SelectedPartitions => Some(index)
+    case _ => None
+  }).map(_.partitions)
+
+  private def filtersOf(scan: FileSourceScanExec): Seq[Expression] = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
+
+  private def parts(scan: FileSourceScanExec, table: CatalogTable, hashes: Seq[BucketHash], partitions: Seq[CatalogTablePartition]): Seq[Part] = {
+    val conf = hadoopConf(scan.relation.sparkSession)
+    val known = mutable.Map.empty[SealedSpec, Boolean]
+    def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
+    partitions.map { partition =>
+      val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
+      Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hashes, fits))
     }
   }
 
