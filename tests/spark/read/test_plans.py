@@ -100,6 +100,13 @@ CASES = [
     ("select count(*) from a", 1, 0, 0),
     ("select s, count(*) from a group by s", 1, 0, 0),
     ("select * from a order by k", 1, 1, 0),
+    # The first rows of all rows are among the first rows of each bucket.
+    ("select * from b order by k limit 5", 0, 0, 1),
+    ("select w, k from b where w > 'w2' order by k limit 5 offset 3", 0, 0, 1),
+    ("select * from (select * from b order by k limit 5) join a using (k)", 1, 1, 2),
+    ("select k from b order by k desc limit 5", 0, 0, 0),
+    ("select k, w from b order by w, k limit 5", 0, 0, 0),
+    ("select k from grown order by k limit 5", 0, 0, 0),
     ("select /*+ broadcast(b) */ * from a join b on a.k = b.k", 0, 0, 0),
     ("select k, count(*) from (select /*+ repartition(3) */ * from a) group by k", 2, 0, 0),
     # A table without sort columns has no ordering; one bucket is a single partition; ORC is like Parquet.
@@ -201,6 +208,15 @@ def test_settings_change_plans_but_not_rows(
         plan = tables.read(query)
     assert plan.shape == shape, plan
     assert setting != "spark.bucketing.enabled" or "Bucket" not in plan
+
+
+def test_order_by_with_limit_does_not_read_buckets_to_the_end(tables: Tables) -> None:
+    with tables.settings({"spark.sql.parquet.columnarReaderBatchSize": "10", "spark.sql.adaptive.enabled": "false"}):
+        frame = tables.frame("select * from b order by k limit 5")
+        assert [row.k for row in frame.collect()] == [0, 1, 2, 3, 4]
+        scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+        # Only the first batch of each of the 8 buckets.
+        assert scan.metrics().apply("numOutputRows").value() == 80
 
 
 def test_input_without_required_ordering_is_not_merged(tables: Tables) -> None:

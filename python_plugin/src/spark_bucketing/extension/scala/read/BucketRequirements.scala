@@ -5,7 +5,7 @@ import java.util.{Collections, IdentityHashMap, Set => JSet}
 
 import org.apache.spark.sql.bucketing.compat.KnownBugs
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec, UnaryExecNode}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
@@ -41,6 +41,7 @@ object BucketRequirements {
 
   private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
     case scan: BucketScan => if (used || scan.read.slices.isDefined) needed.add(scan)
+    case top: TakeOrderedAndProjectExec => collect(top.child, takesFirstRows(top), needed)
     case _ =>
       // Operators above cannot use the buckets below an operator that changes the partitioning. They also cannot use them if
       // a child does not satisfy the required distribution, because Spark then adds an exchange.
@@ -50,6 +51,12 @@ object BucketRequirements {
         val served = satisfies(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec])
         collect(child, passes && required == UnspecifiedDistribution || served, needed)
       }
+  }
+
+  /** Returns whether ORDER BY ... LIMIT needs only the first rows of each bucket. Then, its tasks do not read further. */
+  private def takesFirstRows(top: TakeOrderedAndProjectExec): Boolean = scansOf(top.child) match {
+    case Seq(scan) => scan.isSortedBy(top.sortOrder)
+    case _ => false
   }
 
   /** Returns whether an operator computes its partition i from partition i of its children. */

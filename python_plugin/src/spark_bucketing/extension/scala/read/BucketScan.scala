@@ -296,6 +296,10 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   /** Returns whether each partition has at most one sorted file. */
   def hasSortedPartitions: Boolean = read.of.sorts.nonEmpty && filesOfPartitions.forall(_.length <= 1)
 
+  /** Returns whether the rows of each bucket have an order, unless its files turn out to need a merge. */
+  def isSortedBy(order: Seq[SortOrder]): Boolean =
+    !read.native && SortOrder.orderingSatisfies(columns(read.of.sorts).map(SortOrder(_, Ascending)), order) && (listing == null || hasSortedPartitions)
+
   /** Returns a copy in which several tasks read large partitions, or each of them reads the whole partition. */
   def in(slices: BucketSlices): BucketScan = copyWith(read.copy(slices = Some(slices)))
 
