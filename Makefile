@@ -30,7 +30,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-hashes bench-bucket-ranges lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -155,7 +155,7 @@ $(PEERS)/extensions/.installed: tests/peers/versions.mk tests/peers/extensions.x
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
-bench-peers: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare joins, merges and lookups with Iceberg, Delta, Comet and stock Spark 4.1: PARTS="joins merges lookups" SCALE=1 ROWS=2000000 FILES=1000 ROUNDS=5
+bench-peers: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare joins, merges, lookups and few buckets with Iceberg, Delta, Comet and stock Spark 4.1: PARTS="joins merges lookups buckets" SCALE=1 ROWS=2000000 FILES=1000 ROUNDS=5
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/python benchmarks/bench_peers.py $(if $(PARTS),--parts $(PARTS)) \
 	  --scale $(or $(SCALE),1) --rows $(or $(ROWS),2000000) --files $(or $(FILES),1000) --rounds $(or $(ROUNDS),5)
@@ -184,9 +184,6 @@ bench-files: setup ## Write a table with each file strategy of organized_table: 
 
 bench-hashes: setup ## Compare the times of Hive's bucketing versions 1 and 2: ROWS=5000000
 	@$(BIN)/python benchmarks/hashes.py --rows $(or $(ROWS),5000000)
-
-bench-bucket-ranges: setup ## Time queries of tables with fewer buckets than cores: ROWS=8000000 BUCKETS=1 SKEW=0
-	@$(BIN)/python benchmarks/bucket_ranges.py --rows $(or $(ROWS),8000000) --buckets $(or $(BUCKETS),1) --skew $(or $(SKEW),0)
 
 test-jars:
 	@PYTHONPATH=tests/support $(BIN)/python -c 'from local_files import build_jars; build_jars()'

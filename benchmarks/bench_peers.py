@@ -1,7 +1,7 @@
 """Compare this package with plain Parquet, stock buckets, Iceberg, Delta and Comet in Spark 4.1: `make bench-peers`.
 
 Each engine has its own JVM with two cores and 2 GiB of heap. The engines of a part run each of its steps in turns, and
-another engine begins in each round. All engines must return the same rows. The first round of merges and lookups, and
+another engine begins in each round. All engines must return the same rows. The first round of all parts but joins, and
 of the first join, warms up and does not count. Each part prints Markdown tables of medians.
 """
 
@@ -23,8 +23,10 @@ from peer_engines import (
     HASHING,
     HIVE,
     HIVE_COMET,
+    HIVE_WHOLE,
     ICEBERG,
     ICEBERG_COPY,
+    ICEBERG_PARTIAL,
     ICEBERG_READ,
     ORGANIZED,
     PLAIN,
@@ -115,6 +117,7 @@ WRITERS = [PLAIN, STOCK, ICEBERG, DELTA, HIVE, SPARK]
 CHANGERS = [PLAIN, ICEBERG_COPY, ICEBERG_READ, DELTA, DELTA_VECTORS, HIVE, ORGANIZED]
 DAYS = 20
 CHECKSUM = "select count(*), sum(cast(hash(k, v, w, day) as bigint)) from t"
+CROWDED = [PLAIN, ICEBERG_PARTIAL, HIVE_WHOLE, HIVE]
 SEEKERS = [PLAIN, COMET_PLAIN, ICEBERG, DELTA, ORGANIZED]
 
 
@@ -169,7 +172,7 @@ def times(costs: list[Cost]) -> str:
     return f"{median(costs, lambda cost: cost.run.seconds):.2f} ({median(costs, lambda cost: cost.run.cpu):.1f})"
 
 
-def shape(costs: list[Cost]) -> str:
+def shape_of(costs: list[Cost]) -> str:
     """Return the last numbers of exchanges, sorts and jobs."""
     run = costs[-1].run
     return f"{run.exchanges}, {run.sorts}, {run.jobs}"
@@ -232,7 +235,7 @@ def joins(options: argparse.Namespace, folder: Path, wrong: list[str]) -> None:
                 reads.add(query, in_turns(processes, turn, queried, text), turn >= 0)
     title = f"### Joins and aggregates\n\nTPC-H scale {options.scale:g}, medians of {options.rounds} runs. {TIMES}"
     reads.print_table(title, list(QUERIES), times)
-    reads.print_table("Exchanges, sorts and jobs:", list(QUERIES), shape)
+    reads.print_table("Exchanges, sorts and jobs:", list(QUERIES), shape_of)
     rounds = f"Medians of {options.slow_rounds} runs for orders and lineitem, and one run of the other tables."
     writes.print_table(f"### Writing\n\n{rounds} {TIMES}", list(writes.costs), times)
     writes.print_table(WRITTEN, list(writes.costs), written)
@@ -391,7 +394,35 @@ def _seek(processes: Sequence[Process], results: Results, rows: int, turn: int) 
         results.add(step, costs, turn > 0, compare=not text.startswith("insert"))
 
 
-PARTS = {"joins": joins, "merges": merges, "lookups": lookups}
+SHAPES = {"1 bucket": (1, 0.0), "2 buckets, 20 % in one key": (2, 0.2), "2 buckets, 50 % in one key": (2, 0.5)}
+QUERIES_OF_BUCKETS = {
+    "join": "select count(*), sum(a.v + b.v) from facts a join others b on a.k = b.k",
+    "full outer join": "select count(*), sum(a.v + b.v) from facts a full join others b on a.k = b.k",
+    "group by key": "select count(*), sum(n) from (select k, sum(v) as n, max(w) from facts group by k)",
+    "window over key": "select sum(n) from (select rank() over (partition by k order by v) as n from facts)",
+}
+
+
+def buckets(options: argparse.Namespace, folder: Path, wrong: list[str]) -> None:
+    """Query tables that have fewer large buckets than there are cores, or many rows in one key."""
+    rows = 2 * options.rows
+    results = Results(CROWDED, wrong)
+    with running(CROWDED, folder) as processes:
+        for shape, (number, skew) in SHAPES.items():
+            key = f"if(id < {int(rows * skew)}L, 7L, xxhash64(id) % {rows // 4})"
+            for name, sql, size in (("facts", key, rows), ("others", "id", rows // 4)):
+                query = f"select {sql} as k, id as v, md5(string(id)) as w from range(0, {size}, 1, 8)"
+                table = Table(name, "k bigint, v bigint, w string", "k", query, number)
+                in_turns(processes, 0, _write, table)
+            for title, text in QUERIES_OF_BUCKETS.items():
+                for turn in range(options.rounds + 1):
+                    results.add(f"{shape}: {title}", in_turns(processes, turn, queried, text), turn > 0)
+    title = f"### Few buckets\n\n{rows:,} and {rows // 4:,} rows, medians of {options.rounds} runs. {TIMES}"
+    results.print_table(title, list(results.costs), times)
+    results.print_table("Exchanges, sorts and jobs:", list(results.costs), shape_of)
+
+
+PARTS = {"joins": joins, "merges": merges, "lookups": lookups, "buckets": buckets}
 
 
 def main() -> None:
@@ -399,7 +430,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run")
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor of the joins")
-    parser.add_argument("--rows", type=int, default=2_000_000, help="number of rows of the merges and the lookups")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=2_000_000,
+        help="number of rows of merges and lookups; half of those of `buckets`",
+    )
     parser.add_argument("--files", type=int, default=1000, help="number of files of the lookups")
     parser.add_argument(
         "--rounds", type=int, default=5, help="number of rounds that count; writes and merges have half"

@@ -88,9 +88,18 @@ ICEBERG_COPY, ICEBERG_READ = (
     )
     for mode in ("copy-on-write", "merge-on-read")
 )
+ICEBERG_PARTIAL = ICEBERG._replace(
+    name="Iceberg, partially clustered",
+    settings=ICEBERG_SETTINGS | {"spark.sql.sources.v2.bucketing.partiallyClusteredDistribution.enabled": "true"},
+)
 HIVE = Engine("this package, Hive layout", "hive", ours=True)
 SPARK = Engine("this package, Spark layout", "spark", ours=True)
 ORGANIZED = Engine("this package, organized", "organized", ours=True)
+# One task reads a bucket, however large it is.
+HIVE_WHOLE = HIVE._replace(
+    name="this package, without ranges",
+    settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxPartitionBytes": "1t"},
+)
 HIVE_COMET, SPARK_COMET = (engine._replace(name=f"{engine.name}, Comet", settings=COMET) for engine in (HIVE, SPARK))
 
 
