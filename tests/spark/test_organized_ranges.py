@@ -109,6 +109,8 @@ FILTERS = (
     "o = {a} or s = 1", "s = 2", "s in (0, 1) and o < {a}", "not (o = {a})", "o + 1 = {a}", "o > {a} and ds = 'a b'",
     "coalesce(o, 0) = {a}", "o <=> null", "o = {a} and o is null", "ds is null and o >= {b}", "cast(o as string) = '{a}'",
     "o != {a}", "o = {a} and id > {b}", "o < {a} or id = 7", "id = 7", "(o = {a} and s = 0) or (o > {b} and id > 3)", "o = (select max(id) - 700 from range({b}, 1000))",
+    # Spark turns long lists into sets.
+    "o in ({a}, {b}, 7, null, 9, 11, 13, 15, 17, 19, 21, 23)", "o not in ({a}, {b}, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25)",
 )  # fmt: skip
 
 

@@ -11,14 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.checks.results import LEVELS, Acceptance, Finding, OperatorResult, Report, Verdict, map_findings
+from spark_bucketing.checks.results import (
+    LEVELS,
+    SMALLEST,
+    Acceptance,
+    Finding,
+    OperatorResult,
+    Report,
+    Verdict,
+    map_findings,
+)
 from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2
 # Baseline entries for a model that could not be planned, and for an operator that was not recognized.
 UNPLANNED, UNKNOWN = "unplanned", "unknown"
-#: Inputs below this number of bytes need no buckets. A seed of this size has few rows per bucket.
-SMALLEST = 1024**2
 _OF_SIZE = ("side-not-bucketed",)
 _BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, Verdict.UNKNOWN: 4}
 _EXPRESSION_ID = re.compile(r"#\d+L?")

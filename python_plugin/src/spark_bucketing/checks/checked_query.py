@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from spark_bucketing.checks.acceptance import SMALLEST
+from spark_bucketing.checks.results import SMALLEST
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Scan, Source, TableFacts

@@ -15,10 +15,11 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from spark_bucketing import output
-from spark_bucketing.checks.acceptance import SMALLEST, UNKNOWN, UNPLANNED, fingerprint
+from spark_bucketing.checks.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.results import (
     LEVELS,
+    SMALLEST,
     Acceptance,
     Finding,
     Fix,

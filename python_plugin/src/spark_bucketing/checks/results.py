@@ -15,6 +15,8 @@ from spark_bucketing.spec import BucketSpec
 
 Level = Literal["error", "warning", "note"]
 Acceptance = Literal["allow", "baseline", "small"]
+#: Inputs below this number of bytes need no buckets. A seed of this size has few rows per bucket.
+SMALLEST = 1024**2
 FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite_files", "sql"]
 
 

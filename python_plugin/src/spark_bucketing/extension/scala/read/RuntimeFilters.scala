@@ -24,7 +24,7 @@ object RuntimeFilters {
   // More keys are seldom absent from a file, and a comparison of a million keys takes seconds.
   private val MaxKeys = 100000
 
-  def apply(session: SparkSession, plan: SparkPlan): SparkPlan = if (!Compat.columnarRules(session).forall(Compat.isOurs) || !SQLConf.get.dynamicPartitionPruningEnabled || !SQLConf.get.exchangeReuseEnabled) plan else {
+  def apply(session: SparkSession, plan: SparkPlan): SparkPlan = if (!areOn(session)) plan else {
     // Adaptive execution knows only the subqueries of the first plan.
     val found = PerQueryCache("runtime filters")(filters(plan))
     if (found.isEmpty) plan else plan.transformUp {
@@ -33,6 +33,10 @@ object RuntimeFilters {
         if (added.isEmpty) scan else BucketAwareScan.like(scan, scan.copy(dataFilters = scan.dataFilters ++ added))
     }
   }
+
+  // Another engine may run the scan or the broadcast. Without reuse of exchanges, Spark would broadcast the table once for the join and once for the filter.
+  private def areOn(session: SparkSession): Boolean =
+    Compat.columnarRules(session).forall(Compat.isOurs) && SQLConf.get.dynamicPartitionPruningEnabled && SQLConf.get.exchangeReuseEnabled
 
   /** Returns the filters of scans, by the id of the column that they filter. */
   private def filters(plan: SparkPlan): Map[ExprId, Seq[Expression]] = {
