@@ -258,7 +258,7 @@ def test_statement_starts_again_if_another_writer_changes_a_file(
     assert (
         (failure is None)
         if changes < 3
-        else re.search("(?s)was changed or deleted since it was read.*run it again", str(failure))
+        else re.search("(?s)has been changed or deleted since the statement read it.*run it again", str(failure))
     )
     assert rows_of(project) == (MERGED if changes < 3 else OLD)
 

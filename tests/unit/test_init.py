@@ -70,7 +70,12 @@ def test_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
     assert outputs["dev"]["server_side_parameters"] == SETTINGS
     assert "# on the laptop" in found["profiles.yml"] and "server_side_parameters" not in outputs["prod"]
     assert found["orders.sql"].endswith("select 1 as customer_id, 2 as order_id\n")
-    for line in ("materialized='bucketed_table'", "clustered_by=['customer_id', 'order_id']", "buckets=128"):
+    for line in (
+        "materialized='bucketed_table'",
+        "clustered_by=['customer_id', 'order_id']",
+        "buckets=128",
+        "bucket_hash='hive2'",
+    ):
         assert line in found["orders.sql"], "40 GiB have 160 files of 256 MiB, and 128 is the nearest power of two"
     assert "dbt deps" in result.output and "dbt run --select orders" in result.output
     assert (shop / "packages.yml").stat().st_mode & 0o777 == 0o644
@@ -113,6 +118,30 @@ def test_query_without_a_table_among_its_parents_gets_all_proposed_buckets() -> 
     advice = advised("orders", "other", proofs=[proof("joined", 9, 1, "model.shop.view")])
     assert command.first_query(advice)[1] == list(advice.changes)
     assert command.first_query(advised("orders", proofs=[proof("joined", 9, 9)])) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("moved", "said"),
+    [
+        (2**31, "no buckets save more than they cost. Here, the query of joined shuffles and sorts the most, 2.0 GiB."),
+        (2**20, "the query of joined shuffles and sorts the most, 1.0 MiB. Tables of less than 256 MiB do not"),
+        (0, "the project has no query that Spark can plan and that shuffles or sorts rows"),
+    ],
+)
+def test_project_without_a_gain_says_which_query_moves_most(moved: int, said: str) -> None:
+    advice = advised(proofs=[proof("joined", moved, moved), proof("other", moved / 2, moved / 2)])
+    assert said in command.no_buckets(advice)
+    assert ("init --model NAME" in command.no_buckets(advice)) == (moved == 2**31)
+
+
+@pytest.mark.parametrize(("config", "expected"), [("", "hive"), ("bucket_hash='spark',", "spark")])
+def test_chosen_model_gets_the_hash_of_the_other_bucketed_models(shop: Path, config: str, expected: str) -> None:
+    bucketed = (
+        f"{{{{ config(materialized='bucketed_table', clustered_by=['a'], {config} buckets=2) }}}} select 1 as a\n"
+    )
+    (shop / "models" / "users.sql").write_text(bucketed)
+    result = run(shop, "--model", "orders", "--clustered-by", "customer_id", "--yes")
+    assert result.exit_code == 0 and f"bucket_hash='{expected}'" in files(shop)["orders.sql"], result.output
 
 
 @pytest.mark.parametrize("error", [None, ProjectError("Tables are missing.", instead="dbt run")])
@@ -159,6 +188,7 @@ def test_existing_package_requires_no_source(shop: Path, entry: str, monkeypatch
     result = run(shop, "--model", "orders", "--clustered-by", "customer_id", "--yes", package=())
     assert result.exit_code == 0, result.output
     assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
+    assert "dbt deps" not in result.output
 
 
 def archive(path: Path, built: str) -> Path:

@@ -28,6 +28,8 @@ from spark_bucketing.units import count
 from spark_bucketing.units import size as size_text
 
 _CHECKOUT = Path(__file__).parents[4]
+# The smallest table that advise proposes to bucket, in bytes.
+_SMALLEST = 256 * 2**20
 
 
 @click.command()
@@ -105,7 +107,8 @@ def init(
         click.echo("No file was changed.")
         return
     apply(target.project_dir, edits)
-    click.echo(f"Changed {', '.join(str(edit.path) for edit in edits)}. Next:\n  dbt deps")
+    setup = any(edit.path.name in ("packages.yml", "dependencies.yml") for edit in edits)
+    click.echo(f"Changed {', '.join(str(edit.path) for edit in edits)}. Next:" + "\n  dbt deps" * setup)
     if models:
         click.echo(f"  dbt run --select {' '.join(models)}")
         click.echo(f"  spark-bucketing check --select {' '.join(f'{name}+' for name in models)}")
@@ -147,8 +150,7 @@ def _first_models(
             return [], ([], [f"No model gets buckets, because its queries could not be planned:\n{error}\n{instead}"])
     query, changes = first_query(advice)
     if not query:
-        why = "Spark's planner finds no query that gains from them" if advice.proof else "the project has no queries"
-        return [], ([], [f"No model gets buckets: {why}. Tables of less than 256 MiB do not need buckets. {instead}"])
+        return [], ([], [no_buckets(advice)])
     with in_folder(target.project_dir):
         configs = [ConfigChange(change.unique_id, change.config) for change in changes]
         found, notes = config_edits(target.project_dir, read_models(target), configs)
@@ -170,6 +172,21 @@ def first_query(advice: Advice) -> tuple[str, list[ProposedSpec]]:
     before, after = bytes_text(best.before.bytes), bytes_text(best.after.bytes)
     return f"The query of {best.model} now shuffles and sorts {before}, and with these buckets {after}:", own or list(
         advice.changes
+    )
+
+
+def no_buckets(advice: Advice) -> str:
+    """Say why no model gets buckets, and how to choose buckets nevertheless."""
+    moved, model = max(((one.before.bytes, one.model) for one in advice.proof if one.before), default=(0.0, ""))
+    if not moved:
+        return "No model gets buckets: the project has no query that Spark can plan and that shuffles or sorts rows."
+    most = f"the query of {model} shuffles and sorts the most, {bytes_text(moved)}"
+    if moved < _SMALLEST:
+        return f"No model gets buckets: {most}. Tables of less than 256 MiB do not need buckets."
+    return (
+        f"No model gets buckets: if each query runs once per build, no buckets save more than they cost. Here, {most}. "
+        "For details, run spark-bucketing advise. To bucket a model in any case:\n"
+        "  spark-bucketing init --model NAME --clustered-by COLUMNS"
     )
 
 

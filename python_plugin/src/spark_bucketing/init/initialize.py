@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -168,12 +169,21 @@ def model_edits(
         )
     buckets = buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
     change = {"materialized": _BUCKETED[materialized], "clustered_by": list(columns), "buckets": buckets}
+    if "bucket_hash" not in node["config"]:
+        change["bucket_hash"] = _common_hash(models)
     edits, notes = config_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
             f"The table of model `{name}` is smaller than 256 MiB. Buckets do not help tables that Spark can broadcast."
         )
     return edits, notes
+
+
+def _common_hash(models: Sequence[Mapping[str, Any]]) -> str:
+    """Return the hash of most bucketed models, so that Spark can join the tables, or `hive2` if there are none."""
+    configs = [node.get("config") or {} for node in models]
+    used = Counter(str(one.get("bucket_hash") or "hive") for one in configs if one.get("clustered_by"))
+    return used.most_common(1)[0][0] if used else "hive2"
 
 
 def config_edits(

@@ -39,7 +39,7 @@ object BucketingConf {
   val RANGE_BYTES: ConfigEntry[Long] = conf("read.rangeBytes",
     "Minimum size of a range of a sorted bucket. If there are fewer buckets than cores, or if a bucket is larger than " +
       "`read.maxPartitionBytes`, several tasks read each bucket, and each of them reads a range of the first sort column. Joins " +
-      "also divide the rows of a frequent key. With 0, one task reads a bucket.")
+      "also divide the rows of a frequent key. With 0, one task reads each bucket.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("32m")
 
   val ALIGNMENT: ConfigEntry[String] = conf("join.alignment",
@@ -59,40 +59,39 @@ object BucketingConf {
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
     "When true, a write into a bucketed table shuffles the rows, so that every bucket in every partition is one " +
-      "file, and a write into a table with file statistics writes files of the configured size or number. When false, " +
+      "file. A write into a table with file statistics creates files of the configured size or number. When false, " +
       "each task writes its own file for every bucket or partition for which it has rows.")
     .booleanConf.createWithDefault(true)
 
   val ATOMIC: ConfigEntry[Boolean] = conf("write.atomic",
-    "When true, the files of an INSERT into a bucketed table or a table with file statistics become part of the table at once, in place of the files that it " +
-      "overwrites. A scan with the extension sees all or none of its rows, and the files are sealed. When false, Spark deletes and writes one partition " +
-      "after another, as it does for other tables, and writes neither seals nor file statistics.")
+    "When true, an INSERT into a bucketed table or a table with file statistics adds all its files at once, and removes the files that it overwrites. A scan " +
+      "with the extension sees all or none of its rows, and the files are sealed. When false, Spark deletes and writes one partition after another, as it does for other tables, and writes neither seals nor file statistics.")
     .booleanConf.createWithDefault(true)
 
   val APP: ConfigEntry[Option[String]] = conf("write.txnAppId",
-    "Id of the application that writes, such as the id of a streaming query. With `write.txnVersion`, a statement that writes into a bucketed table or a table " +
-      "with file statistics does nothing if the table already has this version of the application. So a job can repeat a statement after a crash.")
+    "Id of the application that writes, such as the id of a streaming query. If a bucketed table or a table with file statistics already has this application's " +
+      "`write.txnVersion`, a statement that writes into the table does nothing. A job can therefore repeat a statement after a crash.")
     .stringConf.createOptional
 
   val APP_VERSION: ConfigEntry[Option[Long]] = conf("write.txnVersion",
-    "Version of the application's writes, such as the number of a batch. The versions of an application must ascend, and a version has at most one statement " +
-      "for each table.")
+    "Version of the application's writes, such as the number of a batch. The versions of an application must increase, and with one version, only one statement can write " +
+      "into each table.")
     .longConf.createOptional
 
   val RECOVER_AFTER: ConfigEntry[Long] = conf("write.recoverAfter",
-    "Time without a heartbeat after which other statements treat a statement that replaces files as crashed. They wait for " +
-      "this time, and then undo or complete its replacement. A running statement writes a heartbeat every second, however long it takes.")
+    "Time without a heartbeat after which a statement that replaces files counts as crashed. Other statements wait for " +
+      "this time, and then undo or complete the replacement. A running statement writes a heartbeat every second, however long it takes.")
     .timeConf(TimeUnit.MILLISECONDS).createWithDefaultString("60s")
 
   val RETAIN: ConfigEntry[Long] = conf("write.retainOldFiles",
-    "Time for which files that a statement has replaced stay in a hidden directory of the table, so that queries of the extension that had already been planned " +
-      "find them. The next statement that replaces files deletes older ones. 0 deletes them immediately. Object stores, which copy files to move " +
-      "them, always do.")
+    "How long replaced files stay in a hidden directory of the table, where queries with the extension that were planned before the replacement find them. " +
+      "The next statement that replaces files deletes files that have been there for longer. With 0, a statement deletes them immediately, as it always does on object stores, " +
+      "where moving a file copies it.")
     .timeConf(TimeUnit.MILLISECONDS).checkValue(_ >= 0, "The time must not be negative.").createWithDefaultString("1h")
 
   val DRIVER_BYTES: ConfigEntry[Long] = conf("write.driverBytes",
-    "Maximum size of the source rows of a MERGE, and of the rows that they match, that Spark collects on the driver. For these rows, a MERGE needs " +
-      "about half as many jobs. With 0, Spark collects no rows. Rows that a query lists in VALUES are on the driver in any case.")
+    "If the source rows of a MERGE and the rows that they match are not larger than this, Spark collects them on the driver, and the MERGE needs " +
+      "about half as many jobs. With 0, Spark collects no rows. Rows that a query lists in VALUES are always on the driver.")
     .bytesConf(ByteUnit.BYTE).checkValue(_ >= 0, "The size must not be negative.").createWithDefaultString("4m")
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",

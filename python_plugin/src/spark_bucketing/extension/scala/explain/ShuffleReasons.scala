@@ -57,7 +57,7 @@ class ShuffleReasons(lineage: Int => Lineage, id: SparkPlan => Int, isAdaptive: 
     val scans = exchange.child.collect { case scan: FileSourceScanExec => ShuffleReasons.specOf(scan).map(scan -> _) }.flatten
     val ordinary = scans.flatMap { case (scan, _) => ShuffleReasons.ordinary(scan).map(ShuffleReasons.named(scan) -> _) }.headOption
     if (found.satisfies(required))
-      ("not-aligned", s"$needs. Its input is partitioned as ${Lineage.withoutIds(found.toString)}, but the other input differently")
+      ("not-aligned", s"$needs. Its input is partitioned as ${Lineage.withoutIds(found.toString)}, but the partitioning of the other input differs")
     else ordinary.map { case (table, why) => ("ordinary-scan", s"$needs. The buckets of $table are not used: $why") }
       .orElse(scans.headOption.map { case (scan, spec) => otherKeys(needs, ShuffleReasons.named(scan), spec, required.clustering, below) })
       .getOrElse(found match {

@@ -310,7 +310,7 @@ object Replacement extends Logging {
   }
 
   private def undecidable(folder: Path, fs: FileSystem) = Compat.refusal("Cannot undo an unfinished statement.",
-    s"the unfinished statement of $folder, which may still be running; the file system ${fs.getUri} cannot let exactly one of two statements decide",
+    s"the unfinished statement of $folder, which may still be running; the file system ${fs.getUri} has no exclusive create, so two statements could decide its outcome differently",
     "a statement that has ended", "make sure that it has ended, and run ALTER TABLE ... RECOVER FILES FORCE, which undoes it; nothing has been replaced")
 
   def finish(of: Replacement, fs: FileSystem): Unit = ExclusiveFile.write(new Path(of.folder, Done), "", fs, overwrites = true)

@@ -457,7 +457,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val now = byPath(files.map(_.getPath))
     files.find { file =>
       !now.get(file.getPath.toUri.getPath).exists(found => found.getLen == file.getLen && found.getModificationTime == file.getModificationTime)
-    }.foreach(file => throw changed(s"${file.getPath} was changed or deleted since it was read"))
+    }.foreach(file => throw changed(s"${file.getPath} has been changed or deleted since the statement read it"))
   }
 
   def changed(found: String, cause: Throwable = null) = new ConcurrentChange(
