@@ -12,7 +12,7 @@ import pytest
 from bucketed_tables import Tables, explain
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from statement_cases import UPSERT, read, run_case, run_steps, statement_cases
+from statement_cases import UPSERT, read, run_case, run_steps, statement_cases, worded
 
 LAYOUTS = {
     "organized": """using parquet tblproperties ('bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='10')""",
@@ -43,7 +43,9 @@ def test_statements_have_the_results_of_their_cases(tables: Tables, case: Mappin
     run_case(tables, case, "changed")
 
 
-MERGES: dict[str, Any] = {f"merge into changed as t using {of}": result for of, result in read("merges").items()}
+MERGES: dict[str, Any] = {
+    worded(f"merge into changed as t using {of}", {}): result for of, result in read("merges").items()
+}
 # Each case runs a third of the statements. The quick cases run all statements and use each location of the source.
 QUICK = (("organized", "4m", 0), ("bucketed", "300", 1), ("organized", "0", 2))
 SOURCES = [

@@ -45,7 +45,14 @@ def run_case(tables: Tables, case: Mapping[str, Any], table: str) -> None:
     # dbt-spark disables ANSI mode in the session.
     with tables.settings({"spark.sql.ansi.enabled": "true", **case.get("settings", {})}):
         for step in case["steps"]:
-            run_steps(tables, step, table)
+            run_steps(tables, {worded(statement, case): result for statement, result in step.items()}, table)
+
+
+def worded(statement: str, case: Mapping[str, Any]) -> str:
+    """Replace the names of words in braces."""
+    for name, words in {"upsert": UPSERT, **case.get("words", {})}.items():
+        statement = statement.replace(f"{{{name}}}", words)
+    return statement
 
 
 def run_steps(tables: Tables, steps: Mapping[str, Any], table: str) -> None:
@@ -55,7 +62,6 @@ def run_steps(tables: Tables, steps: Mapping[str, Any], table: str) -> None:
     rows, and a row of one column is its value. A number is the first column of the only row. None accepts any result.
     """
     for statement, expected in steps.items():
-        statement = statement.replace("{upsert}", UPSERT)
         if isinstance(expected, str) and not statement.startswith("explain"):
             before = tables.files(table), tables.rows(f"select * from {table}")
             with pytest.raises(ERRORS, match=expected) as caught:
