@@ -6,11 +6,11 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
-from local_files import held, vanishing
+from local_files import held, vanishing, while_held
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_bucketing.session import setting
@@ -24,8 +24,10 @@ LAYOUTS = {
         """ tblproperties ('bucketing.range_by'='["id"]', 'bucketing.rows_per_file'='10')"""
     ),
 }
-# The operations of a statement: the first new file moves into the table, the commit, and the deletion of the first old file.
-MOVE, COMMIT, DELETE = (
+# The operations of a statement: its record is written, the first new file moves into the table, the commit, and the deletion of the first
+# old file.
+BEGIN, MOVE, COMMIT, DELETE = (
+    r"rename .*/_replaced/[^/]*/\.started.*",
     r"rename .*/_replaced/[^/]*/files/.*",
     r"create .*/_replaced/[^/]*/\.outcome-.*",
     r"rename .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
@@ -163,34 +165,21 @@ def test_inserts_at_the_same_time_lose_no_row(spark: SparkSession, layout: str, 
     ]
 
 
-def run_while_held(
-    spark: SparkSession, statement: str, operation: str, others: Callable[[], None], seconds: float | None = None
-) -> Future[None]:
-    """Run a statement, and do something else before an operation of it, which goes on after this time even if the other thing waits for it."""
-
-    def run() -> None:
-        session(spark).sql(statement).collect()
-
-    with ThreadPoolExecutor(2) as pool, held(spark, operation) as waiting:
-        running = pool.submit(run)
-        waiting.await_reached()
-        other = pool.submit(others)
-        wait([other], seconds)
-        waiting.open()
-    other.result()
-    return running
+def run(spark: SparkSession, statement: str, waits: bool = False) -> None:
+    session(spark, waits).sql(statement).collect()
 
 
 @pytest.mark.parametrize("operation", [MOVE, COMMIT, DELETE], ids=["move", "commit", "delete"])
 @pytest.mark.some(1)
 def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: str, operation: str) -> None:
     """The rows are as if one statement ran after the other: an INSERT before the UPDATE has its value in all of its rows."""
-
-    def insert() -> None:
-        values = "(1000, 5, 'p0'), (1001, 5, 'p1'), (1002, 5, 'new')"
-        session(spark, waits=True).sql(f"insert into shared values {values}").collect()
-
-    run_while_held(spark, "update shared set v = 1", operation, insert, seconds=2).result()
+    insert = "insert into shared values (1000, 5, 'p0'), (1001, 5, 'p1'), (1002, 5, 'new')"
+    with ThreadPoolExecutor(1) as pool:
+        with while_held(spark, operation, run, spark, "update shared set v = 1"):
+            inserting = pool.submit(run, spark, insert, waits=True)
+            # The UPDATE goes on even if the INSERT waits for it.
+            wait([inserting], 2)
+        inserting.result()
     found = [row[:2] for row in rows(spark)]
     old = [(key, 1) for key in range(40)]
     assert found in [[*old, *((1000 + i, value) for i in range(3))] for value in (1, 5)]
@@ -202,12 +191,8 @@ def test_insert_during_a_replacement_loses_no_row(spark: SparkSession, layout: s
 @pytest.mark.some(1)
 def test_statement_starts_again_if_its_log_cannot_be_written(spark: SparkSession, layout: str, statement: str) -> None:
     """The commit of another statement deletes the log of this one, between the two steps that write it."""
-    begins = r"rename .*/_replaced/[^/]*/\.started.*"
-
-    def change() -> None:
-        session(spark).sql(CHANGES["update"].format("v + 10")).collect()
-
-    run_while_held(spark, statement, begins, change).result()
+    with while_held(spark, BEGIN, run, spark, statement):
+        run(spark, CHANGES["update"].format("v + 10"))
     values = {row[1] for row in rows(spark)}
     assert values == ({11} if "update" in statement else {5}), layout
 
@@ -229,22 +214,12 @@ def test_session_lists_partitions_again_whose_record_is_deleted(spark: SparkSess
 
 def test_insert_that_starts_again_keeps_its_files(spark: SparkSession, layout: str) -> None:
     """It has undone its own commit because of another statement, whose commit deletes the records of undone ones."""
-
-    def overwrite() -> None:
-        session(spark, waits=True).sql(CHANGES["overwrite"].format(5)).collect()
-
-    def change() -> None:
-        session(spark, waits=True).sql(CHANGES["update"].format("v + 10")).collect()
-
-    with ThreadPoolExecutor(2) as pool, held(spark, r"rename .*/_replaced/[^/]*/\.started.*") as first:
-        inserting = pool.submit(overwrite)
+    with ThreadPoolExecutor(2) as pool, held(spark, BEGIN) as first:
+        inserting = pool.submit(run, spark, CHANGES["overwrite"].format(5), waits=True)
         first.await_reached()
-        with held(spark, COMMIT) as second:
-            changing = pool.submit(change)
-            second.await_reached()
+        with while_held(spark, COMMIT, run, spark, CHANGES["update"].format("v + 10"), True):
             first.open()
             wait([inserting], 3)
-        changing.result()
         inserting.result()
     assert {row[1] for row in rows(spark)} == {5}, layout
 
@@ -256,12 +231,9 @@ def test_insert_that_starts_again_keeps_its_files(spark: SparkSession, layout: s
 @pytest.mark.some(1)
 def test_insert_into_an_emptied_partition_loses_no_row(spark: SparkSession, layout: str, statement: str) -> None:
     """The statement has dropped the partition and is about to delete its directory when another session inserts a row."""
-
-    def insert() -> None:
+    with while_held(spark, r"delete .*/shared/ds=p1", run, spark, statement):
         assert not session(spark).sql("show partitions shared partition (ds = 'p1')").collect(), layout
-        session(spark).sql("insert into shared values (1000, 5, 'p1')").collect()
-
-    run_while_held(spark, statement, r"delete .*/shared/ds=p1", insert).result()
+        run(spark, "insert into shared values (1000, 5, 'p1')")
     assert [row for row in rows(spark) if row[2] == "p1"] == [(1000, 5, "p1")]
 
 
@@ -294,13 +266,9 @@ READS_ITSELF = {
 @pytest.mark.some(1)
 def test_repeated_statement_reads_the_table_again(spark: SparkSession, layout: str, reads: str) -> None:
     """Another session adds rows before the commit of a statement whose subquery reads the same table."""
-
-    def insert() -> None:
-        new = "select id, 0 as v, concat('p', id % 2) as ds from range(100, 110)"
-        merge = f"merge into shared as t using ({new}) as s on false when not matched then insert *"
-        session(spark).sql(merge).collect()
-
-    run_while_held(spark, READS_ITSELF[reads], COMMIT, insert).result()
+    new = "select id, 0 as v, concat('p', id % 2) as ds from range(100, 110)"
+    with while_held(spark, COMMIT, run, spark, READS_ITSELF[reads]):
+        run(spark, f"merge into shared as t using ({new}) as s on false when not matched then insert *")
     found = rows(spark)
     if reads == "assigned value":
         assert found[0] == (0, 109, "p0") and len(found) == 50, layout
@@ -324,7 +292,9 @@ def test_statement_keeps_a_column_that_another_session_has_added(
         assert other.sql("update shared set extra = cast(id as int)").collect()[0][0] == 40
 
     if changes == "during":
-        failure = run_while_held(spark, statement, COMMIT, add).exception()
+        with while_held(spark, COMMIT, attempt, session(spark), statement) as running:
+            add()
+        failure = running.result()
     else:
         add()
         failure = attempt(old, statement)
@@ -335,10 +305,7 @@ def test_statement_keeps_a_column_that_another_session_has_added(
 
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("whole", marks=LONG)], indirect=True)
 def test_statement_during_which_the_bucket_spec_changes_keeps_all_rows(spark: SparkSession, layout: str) -> None:
-    def alter() -> None:
-        other = session(spark, waits=True)
-        other.sql("alter table shared clustered by (v) sorted by (v) into 3 buckets")
-        other.sql("insert into shared values (1000, 7, 'p0')").collect()
-
-    run_while_held(spark, "update shared set v = id", COMMIT, alter).result()
+    with while_held(spark, COMMIT, run, spark, "update shared set v = id"):
+        run(spark, "alter table shared clustered by (v) sorted by (v) into 3 buckets", waits=True)
+        run(spark, "insert into shared values (1000, 7, 'p0')", waits=True)
     assert [row[:2] for row in rows(spark)] == [*((key, key) for key in range(40)), (1000, 7)], layout

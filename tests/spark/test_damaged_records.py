@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import shutil
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from organized import DAMAGES, OrganizedTable, merged, organized, random_rows, write_outcome
+from organized import DAMAGES, OrganizedTable, begin, merged, organized, random_rows, write_outcome
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -79,12 +78,8 @@ def test_names_outside_the_table_are_errors(table: OrganizedTable, decision: str
     victim.write_text("keep")
     (table.location / "_link").symlink_to(base)
     for number, name in enumerate(FOREIGN):
-        record = table.location / "_replaced" / f"2026010100000000000{number}-{uuid4().hex[:8]}"
-        record.mkdir(parents=True)
-        names = [name.format(base)]
-        lists = {"added": [], "removed": [], "created": [], "exclusive": True}
-        lists["removed" if decision == "committed" else "added"] = names
-        (record / "started").write_text(json.dumps(lists))
+        kind = "removed" if decision == "committed" else "added"
+        record = begin(table.location, f"2026010100000000000{number}-{uuid4().hex[:8]}", **{kind: [name.format(base)]})
         if decision:
             write_outcome(record, decision)
         for act in (table.recover, lambda: table.merge([], [1])):

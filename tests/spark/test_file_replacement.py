@@ -7,73 +7,50 @@ import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
+from bucketed_tables import Tables
 from commands import command
 from crashes import statements
-from local_files import held
-from organized import STEPS, OrganizedTable, merged, write_outcome
+from local_files import held, while_held
+from organized import STEPS, OrganizedTable, Row, begin, merged, write_outcome
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from statement_cases import run_steps
 from test_concurrent_row_changes import session
-from test_organized_merges import CHECKED, COLUMNS, Row, merge, model, rows_of, start, write
-from test_organized_ranges import data_files
+from test_organized_merges import CHECKED, model, write
 
 from conftest import Failed, Project, all_long_but
 from spark_bucketing.session import setting
 
-ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
-# The delta updates and deletes rows, and moves rows to another partition; one partition is new, another loses all rows.
-DELTA = [
-    *[(i, i, 1, "new", "a", "U") for i in range(100, 110)],
-    *[(i, i, 1, "moved", "c", "U") for i in range(200, 400)],
-    *[(i, i, 1, "gone", "a", "D") for i in range(20)],
-]
-MERGED = sorted(
-    [
-        *[(i, i, 0, "old", "a") for i in range(20, 200) if not 100 <= i < 110],
-        *[(i, i, 1, "new", "a") for i in range(100, 110)],
-        *[(i, i, 1, "moved", "c") for i in range(200, 400)],
-    ],
-    key=str,
-)
-OLD = sorted(ROWS, key=str)
-
-
-def recovered(project: Project, table: str = "m", after: str = "0s") -> str:
-    """Recover the files of a table in another session, and return the result."""
-    other = session(project.spark)
-    other.conf.set("spark.bucketing.write.recoverAfter", after)
-    (row,) = other.sql(f"alter table {project.table(table)} recover files").collect()
-    return str(row.recovered)
-
-
-def begin(project: Project, added: list[Path], removed: list[Path], name: str) -> Path:
-    """Record the start of a replacement."""
-    record = project.location("m") / "_replaced" / name
-    record.mkdir(parents=True)
-    lists = {
-        kind: [str(path.relative_to(project.location("m"))) for path in paths]
-        for kind, paths in {"added": added, "removed": removed, "created": []}.items()
-    }
-    (record / "started").write_text(json.dumps({**lists, "exclusive": True}))
-    return record
-
-
-LONG = pytest.mark.long
+ROWS: list[Row] = [(i, i, 0, "a" if i < 200 else "b") for i in range(400)]
+# These rows are updated, moved to a new partition, and deleted. One partition loses all rows.
+UPSERTS: list[Row] = [*((i, i, 1, "a") for i in range(100, 110)), *((i, i, 1, "c") for i in range(200, 400))]
+DELETED = list(range(20))
+MERGED = merged(ROWS, UPSERTS, DELETED)
+# The numbers of changed, updated, deleted and inserted rows.
+COUNTS = (230, 210, 20, 0)
 BOTH_KEYS = "m.id = new.id and m.ds = new.ds"
-# The delta without the columns that tests of crashes do not need.
-UPSERTS = [(key, o, s, ds) for key, o, s, _, ds, op in DELTA if op == "U"]
-DELETED = [row[0] for row in DELTA if row[-1] == "D"]
+LONG = pytest.mark.long
+of_plain_table = pytest.mark.parametrize("table", ["plain"], indirect=True)
+of_each_table = pytest.mark.parametrize("table", ["partitioned", "plain"], indirect=True)
 
 
 @pytest.fixture
-def table(project: Project, extension: None) -> OrganizedTable:
-    made = OrganizedTable(project.spark, project.schema, project.folder / "backups", partitioned=True)
-    made.insert([(key, o, s, ds) for key, o, s, _, ds in ROWS])
+def table(project: Project, extension: None, request: pytest.FixtureRequest) -> OrganizedTable:
+    partitioned = getattr(request, "param", "partitioned") == "partitioned"
+    made = OrganizedTable(project.spark, project.schema, project.folder / "backups", partitioned)
+    made.insert(ROWS)
     return made
+
+
+def recovered(table: OrganizedTable, name: str = "m", after: str = "0s") -> str:
+    """Recover the files of a table in another session, and return the result."""
+    other = session(table.spark)
+    other.conf.set("spark.bucketing.write.recoverAfter", after)
+    (row,) = other.sql(f"alter table {table.database}.{name} recover files").collect()
+    return str(row.recovered)
 
 
 def crash(table: OrganizedTable, state: str) -> list[Row]:
@@ -92,6 +69,13 @@ def crash(table: OrganizedTable, state: str) -> list[Row]:
     return merged(before, UPSERTS, DELETED) if table.is_committed() else before
 
 
+def write_delta(project: Project, kind: str, **config: Any) -> None:
+    """Write a model that merges the rows, with this type of `v`, and the table that it reads."""
+    model(project, partition_by=["ds"], **config)
+    delta = [*((*row, "U") for row in UPSERTS), *((key, 0, 0, "a", "D") for key in DELETED)]
+    write(project.spark, project.table("delta"), delta, f"id bigint, o int, v {kind}, ds string, op string")
+
+
 @pytest.mark.parametrize("state", all_long_but("half-moved", [*STEPS[:-1], "half-undone"]))
 def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     project: Project, table: OrganizedTable, state: str
@@ -103,9 +87,7 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     if not state.startswith("half"):
         assert table.recover() == ("undone" if expected == before else "completed")
         assert table.read() == expected
-    model(project, partition_by=["ds"])
-    delta = [*((*row, "U") for row in UPSERTS), *((key, 0, 0, "a", "D") for key in DELETED)]
-    write(project.spark, project.table("delta"), delta, "id bigint, o int, v int, ds string, op string")
+    write_delta(project, "int")
     project.dbt("run")
     assert table.read() == merged(before, UPSERTS, DELETED)
     assert not list(table.location.glob("ds=b*/part-*")), "the run must drop a partition without rows"
@@ -113,7 +95,7 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     assert project.tables() == {"m", "delta"}
     assert len(list((table.location / "_replaced").iterdir())) == 1
     (known,) = project.rows(f"select count(*), count(rows) from file_statistics('{project.table('m')}')")
-    assert known == (len(data_files(project, "m")),) * 2
+    assert known == (len(table.files()),) * 2
 
 
 @pytest.mark.long
@@ -134,18 +116,17 @@ def test_every_query_sees_the_rows_of_one_moment(project: Project, table: Organi
     assert found == [expected]
 
 
-def test_failed_replacement_is_undone(project: Project, extension: None) -> None:
+def test_failed_replacement_is_undone(table: OrganizedTable) -> None:
     """If a file cannot be moved, no new file remains."""
-    start(project, ROWS, partition_by=["ds"])
-    before, in_the_way = data_files(project, "m"), project.location("m") / "ds=c"
+    before, in_the_way = table.files(), table.location / "ds=c"
     in_the_way.write_text("not a folder")
     with pytest.raises(Exception, match="ds=c"):
-        merge(project, DELTA)
+        table.merge(UPSERTS, DELETED)
     in_the_way.unlink()
-    assert rows_of(project) == OLD and data_files(project, "m") == before
-    assert "ds=c" not in {row.partition for row in project.rows("show partitions {schema}.m")}
-    merge(project)
-    assert rows_of(project) == MERGED
+    assert table.learn() == table.read() == ROWS and table.files() == before
+    assert [row.partition for row in table.sql("show partitions {db}.m")] == ["ds=a", "ds=b"]
+    table.merge(UPSERTS, DELETED)
+    assert table.read() == MERGED
 
 
 @pytest.mark.parametrize(
@@ -157,20 +138,15 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
 )
 @pytest.mark.some(1)
 def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
-    project: Project, extension: None, held_operation: str, result: str
+    table: OrganizedTable, held_operation: str, result: str
 ) -> None:
     """Another session recovers the table while a statement waits; the statement starts again if it is undone."""
-    start(project, ROWS, partition_by=["ds"])
-    old_files = set(data_files(project, "m"))
-    with ThreadPoolExecutor(1) as pool, held(project.spark, held_operation) as operation:
-        statement = pool.submit(merge, project, DELTA)
-        operation.await_reached()
-        assert recovered(project) == result
-        assert rows_of(project) == (OLD if result == "undone" else MERGED)
-        operation.open()
-        assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]
-    assert rows_of(project) == MERGED
-    assert len(set(data_files(project, "m")) & old_files) == 3
+    old_files = set(table.files())
+    with while_held(table.spark, held_operation, table.merge, UPSERTS, DELETED) as statement:
+        assert recovered(table) == result
+        assert table.read() == (ROWS if result == "undone" else MERGED)
+    assert statement.result() == COUNTS and table.read() == MERGED
+    assert len(set(table.files()) & old_files) == 1
 
 
 LISTS = {"created": [], "exclusive": True}
@@ -192,7 +168,7 @@ STATES = {
 
 
 @pytest.mark.long
-def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTable) -> None:
+def test_files_of_a_record_have_one_meaning(table: OrganizedTable) -> None:
     """A record of a new file that does not exist, and of an old file; the table has either none or all of them."""
     rows = table.expected()
     for number, (state, result) in enumerate(STATES.items()):
@@ -219,162 +195,135 @@ def test_files_of_a_record_have_one_meaning(project: Project, table: OrganizedTa
     ids=["before the commit", "after the commit"],
 )
 @pytest.mark.some(1)
-def test_slow_statement_is_not_taken_for_crashed(project: Project, extension: None, operation: str) -> None:
+def test_slow_statement_is_not_taken_for_crashed(table: OrganizedTable, operation: str) -> None:
     """It moves or deletes files for longer than `recoverAfter`, and other statements wait for its end."""
-    start(project, ROWS, partition_by=["ds"])
-    with (
-        setting(project.spark, "spark.bucketing.write.recoverAfter", "3s"),
-        ThreadPoolExecutor(2) as pool,
-        held(project.spark, operation) as moving,
-    ):
-        statement = pool.submit(merge, project, DELTA)
-        moving.await_reached()
-        other = pool.submit(recovered, project, after="3s")
-        with pytest.raises(TimeoutError):
-            other.result(5)
-        assert rows_of(project) == (OLD if "files" in operation else MERGED)
-        moving.open()
-        assert [tuple(row) for row in statement.result()] == [(230, 210, 20, 0)]
-        assert other.result() == "nothing"
-    assert rows_of(project) == MERGED
+    with setting(table.spark, "spark.bucketing.write.recoverAfter", "3s"), ThreadPoolExecutor(1) as pool:
+        with while_held(table.spark, operation, table.merge, UPSERTS, DELETED) as statement:
+            other = pool.submit(recovered, table, after="3s")
+            with pytest.raises(TimeoutError):
+                other.result(5)
+            assert table.read() == (ROWS if "files" in operation else MERGED)
+        assert statement.result() == COUNTS and other.result() == "nothing"
+    assert table.read() == MERGED
 
 
 @pytest.mark.parametrize("changes", [pytest.param(1, marks=LONG), 3])
 @pytest.mark.long
-def test_statement_starts_again_if_another_writer_changes_a_file(
-    project: Project, extension: None, changes: int
-) -> None:
+def test_statement_starts_again_if_another_writer_changes_a_file(table: OrganizedTable, changes: int) -> None:
     """After three attempts, it fails and changes nothing."""
-    start(project, ROWS, partition_by=["ds"])
-    path = project.location("m") / next(path for path in data_files(project, "m") if "ds=b" in str(path))
+    path = table.location / next(name for name in table.files() if "ds=b" in name)
     waits = r"rename .*/_replaced/[^/]*/\.started-.*"
-    with ThreadPoolExecutor(1) as pool, held(project.spark, waits) as operation:
-        statement = pool.submit(merge, project, DELTA)
+    with ThreadPoolExecutor(1) as pool, held(table.spark, waits) as operation:
+        statement = pool.submit(table.merge, UPSERTS, DELETED)
         for number in range(changes):
             operation.await_reached()
             path.touch()
             operation.open() if number == changes - 1 else operation.open_once()
         failure = statement.exception()
-    assert (
-        (failure is None)
-        if changes < 3
-        else re.search("(?s)has been changed or deleted since the statement read it.*run it again", str(failure))
-    )
-    assert rows_of(project) == (MERGED if changes < 3 else OLD)
+    fails = re.search("(?s)has been changed or deleted since the statement read it.*run it again", str(failure))
+    assert (failure is None) if changes < 3 else fails
+    assert table.read() == (MERGED if changes < 3 else ROWS)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("statement", ["merge into", "drop table"])
-def test_merge_survives_a_crash_between_statements(project: Project, extension: None, statement: str) -> None:
-    start(project, ROWS, partition_by=["ds"], merge_checks=True)
-    # Because `s` has another type, the run writes an intermediate table, and drops it after the merge.
-    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS.replace('s int', 's tinyint')}, op string")
-    with (
-        statements(crash_before=statement),
-        pytest.raises(Failed, match="crashed here"),
-    ):
+def test_merge_survives_a_crash_between_statements(project: Project, table: OrganizedTable, statement: str) -> None:
+    # Because `v` has another type, the run writes an intermediate table, and drops it after the merge.
+    write_delta(project, "tinyint", merge_checks=True)
+    with statements(crash_before=statement), pytest.raises(Failed, match="crashed here"):
         project.dbt("run")
-    assert rows_of(project) == (MERGED if statement == "drop table" else OLD)
+    assert table.learn() == table.read() == (MERGED if statement == "drop table" else ROWS)
     project.dbt("run")
-    assert rows_of(project) == MERGED
-    assert project.tables() == {"m", "base", "delta"}
+    assert table.learn() == table.read() == MERGED
+    assert project.tables() == {"m", "delta"}
 
 
-def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:
-    project.spark.sql(f"create table {project.table('m')} using parquet as select 1 as id")
-    assert recovered(project) == "nothing"
-    with pytest.raises(Exception, match=r"has no file statistics"):
-        project.spark.sql(f"select * from file_statistics('{project.table('m')}')")
-    with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.TABLE_OPERATION|MERGE INTO TABLE"):
-        project.spark.sql(
-            f"merge into {project.table('m')} using {project.table('m')} as s on m.id = s.id when matched then delete"
-        )
+def test_tables_without_file_statistics_have_no_replacement(project: Project, table: OrganizedTable) -> None:
+    table.sql("create table {db}.other using parquet as select 1 as id")
+    assert recovered(table, "other") == "nothing"
+    steps = {
+        "select * from file_statistics('other')": "has no file statistics",
+        "merge into other using other as s on other.id = s.id when matched then delete": r"UNSUPPORTED_FEATURE.TABLE_OPERATION|MERGE INTO TABLE",
+    }
+    run_steps(Tables(project.spark, project.schema), steps, "other")
 
 
 @pytest.mark.long
-def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, extension: None) -> None:
+def test_replacements_stay_in_order_when_a_clock_was_ahead(table: OrganizedTable) -> None:
     """The names of the records determine the order of the replacements, not the clock."""
-    start(project, ROWS, partition_by=["ds"])
-    for v in ("one", "two"):
-        merge(project, [(5, 5, 1, v, "a", "U")])
-        (record,) = (project.location("m") / "_replaced").iterdir()
-        if v == "one":
+    for v in (1, 2):
+        table.merge([(5, 5, v, "a")], [])
+        (record,) = (table.location / "_replaced").iterdir()
+        if v == 1:
             record.rename(record.with_name("20990101000000000000-0"))
     assert record.name.startswith("20990101000000000001-")
-    assert project.rows("select count(*), count_if(v = 'two') from {schema}.m")[0] == (400, 1)
+    assert table.read() == merged(ROWS, [(5, 5, 2, "a")], [])
 
 
-@pytest.mark.parametrize("by", all_long_but(["ds"], [["ds"], []]))
+@of_each_table
 @pytest.mark.long
-def test_session_with_an_old_listing_reads_the_current_files(
-    project: Project, extension: None, spark: SparkSession, by: list[str]
-) -> None:
+def test_session_with_an_old_listing_reads_the_current_files(project: Project, table: OrganizedTable) -> None:
     """The second replacement removes files of the first one, so no record refers to the files in the listing."""
-    start(project, ROWS, partition_by=by)
-    spark.sql(f"analyze table {project.table('m')} compute statistics")
-    other, query = session(spark), f"select count(*), sum(s) from {project.table('m')}"
+    table.sql("analyze table {db}.m compute statistics")
+    other, query = session(table.spark), f"select count(*), sum(v) from {table.database}.m"
     assert other.sql(query).collect()[0] == (400, 0)
-    for s in (1, 2):
-        merge(project, [(5, 5, s, "new", "a", "U")])
+    for v in (1, 2):
+        table.merge([(5, 5, v, "a")], [])
     assert "400 rows" not in str(project.detail("m", "Statistics")), "outdated statistics from ANALYZE must be removed"
-    (done,) = (project.location("m") / "_replaced").glob("*/done")
+    (done,) = (table.location / "_replaced").glob("*/done")
     os.utime(done, (done.stat().st_mtime - 3600,) * 2)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (400, 2)
 
 
 @pytest.mark.parametrize("is_undone", [False, True])
+@of_plain_table
 @pytest.mark.long
-def test_outdated_listing_counts_only_committed_rows(
-    project: Project, extension: None, spark: SparkSession, is_undone: bool
-) -> None:
+def test_outdated_listing_counts_only_committed_rows(table: OrganizedTable, is_undone: bool) -> None:
     """The listing contains files of a later replacement that is unfinished or undone; only committed rows count."""
-    start(project, ROWS)
-    other, query = session(spark), f"select count(*), sum(s) from {project.table('m')}"
+    other, query = session(table.spark), f"select count(*), sum(v) from {table.database}.m"
     assert other.sql(query).collect()[0] == (400, 0)
-    merge(project, [(i, i, 1, "new", "a", "I") for i in range(1000, 1100)])
-    one = project.location("m") / data_files(project, "m")[0]
+    table.merge([(i, i, 1, "a") for i in range(1000, 1100)], [])
+    one = table.location / table.files()[0]
     copied = one.with_name("part-copied.parquet")
-    record = begin(project, [copied], [], "20990101000000000000-0")
+    record = begin(table.location, "20990101000000000000-0", added=[copied.name])
     shutil.copy(one, copied)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (500, 100)
     if is_undone:
-        assert recovered(project) == "undone" and (record / "done").exists() and not copied.exists()
-        assert recovered(project) == "nothing"
+        assert recovered(table) == "undone" and (record / "done").exists() and not copied.exists()
+        assert recovered(table) == "nothing"
         assert other.sql(query).collect()[0] == (500, 100)
         # The run that started the replacement is still alive, and moves more files before it notices the recovery.
         shutil.copy(one, copied)
-        assert other.sql(query).collect()[0] == (500, 100) and len(rows_of(project)) == 500
-    merge(project, [(1000, 1000, 2, "new", "a", "U")])
+        table.refresh()
+        assert other.sql(query).collect()[0] == (500, 100) and len(table.read()) == 500
+    table.merge([(1000, 1000, 2, "a")], [])
     assert other.sql(query).collect()[0] == (500, 101)
-    assert (len(rows := stock_rows(project)), sum(row[2] for row in rows)) == (500, 101)
+    assert (len(rows := table.learn()), sum(row[2] for row in rows)) == (500, 101)
     assert not record.exists() and not copied.exists()
 
 
 @pytest.mark.long
-def test_two_partitions_in_one_folder_are_refused(project: Project, extension: None) -> None:
+def test_two_partitions_in_one_folder_are_refused(table: OrganizedTable) -> None:
     """The rows of a file would belong to both partitions, so a merge would write them twice."""
-    start(project, [(i, i, 0, "x", "a") for i in range(100)], partition_by=["ds"])
-    folder = project.location("m") / "ds=a"
-    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
-    before = data_files(project, "m")
+    table.sql(f"alter table {{db}}.m add partition (ds='d') location '{table.location / 'ds=a'}'")
+    before = table.files()
     with pytest.raises(PySparkException, match=r"(?s)2 partitions in the directory .*ds=a.*nothing has been replaced"):
-        merge(project, [(2, 2, 0, "y", "b", "U")], on=BOTH_KEYS)
-    assert data_files(project, "m") == before
+        table.merge([(2, 2, 1, "d")], [], on=BOTH_KEYS)
+    assert table.files() == before
 
 
 @pytest.mark.long
-def test_record_with_the_name_of_an_undone_replacement_is_read_again(project: Project, extension: None) -> None:
+def test_record_with_the_name_of_an_undone_replacement_is_read_again(table: OrganizedTable) -> None:
     """A clock was ahead, and the next run crashed; the session must not confuse the next record with the undone one."""
-    start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
-    files = sorted(project.location("m") / path for path in data_files(project, "m"))
-    (project.location("m") / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
-    begin(project, [], files[:1], "20990101000000000001")
-    assert len(rows_of(project)) == 400
-    assert recovered(project) == "undone"
-    merge(project, [(399, 399, 1, "y", "a", "U")])
-    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 1)
+    (table.location / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
+    begin(table.location, "20990101000000000001", removed=table.files()[:1])
+    table.refresh()
+    assert table.read() == ROWS
+    assert recovered(table) == "undone"
+    table.merge([(399, 399, 1, "b")], [])
+    assert table.read() == merged(ROWS, [(399, 399, 1, "b")], [])
 
 
 @pytest.mark.long
@@ -383,123 +332,109 @@ def test_copied_table_recovers_only_its_own_files(project: Project, table: Organ
     crash(table, "started")
     copy = table.location.parent / "copied"
     shutil.copytree(table.location, copy)
-    (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
+    (created,) = table.sql("show create table {db}.m")[0]
     sql = re.sub(r"TABLE \S+", f"TABLE {project.table('copied')}", created, count=1)
-    project.spark.sql(sql.replace("TBLPROPERTIES", f"LOCATION '{copy}' TBLPROPERTIES"))
-    project.spark.sql(f"msck repair table {project.table('copied')}")
+    table.sql(sql.replace("TBLPROPERTIES", f"LOCATION '{copy}' TBLPROPERTIES"))
+    table.sql("msck repair table {db}.copied")
     table.merge(UPSERTS, DELETED)
     after = table.read()
-    assert recovered(project, "copied") == "undone"
+    assert recovered(table, "copied") == "undone"
     assert table.read() == after
-    assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
+    assert table.sql("select count(*), count(distinct id) from {db}.copied")[0] == (400, 400)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("state", ["moved", "half-deleted"])
 def test_table_renamed_after_a_crash_recovers(project: Project, table: OrganizedTable, state: str) -> None:
     expected = crash(table, state)
-    project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
-    assert recovered(project, "n") == ("undone" if state == "moved" else "completed")
-    found = project.rows("select id, o, v, ds from {schema}.n")
+    table.sql("alter table {db}.m rename to {db}.n")
+    assert recovered(table, "n") == ("undone" if state == "moved" else "completed")
+    found = table.sql("select id, o, v, ds from {db}.n")
     assert sorted(map(tuple, found)) == expected
     shutil.rmtree(project.location("n") / "_replaced")
-    project.spark.sql(f"refresh table {project.table('n')}")
-    assert len(project.rows("select id from {schema}.n")) == len(found), "the record must not hide rows"
+    table.sql("refresh table {db}.n")
+    assert len(table.sql("select id from {db}.n")) == len(found), "the record must not hide rows"
 
 
 @pytest.mark.long
-def test_partitions_can_have_files_with_the_same_names(project: Project, extension: None) -> None:
+def test_partitions_can_have_files_with_the_same_names(project: Project, table: OrganizedTable) -> None:
     """A partition was copied to another folder, with the same file names."""
-    start(project, [(i, i, 0, "x", "a") for i in range(100)], partition_by=["ds"])
-    clone = project.location("m").parent / "clone" / "ds=a"
-    shutil.copytree(project.location("m") / "ds=a", clone)
-    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{clone}'")
+    clone = table.location.parent / "clone" / "ds=a"
+    shutil.copytree(table.location / "ds=a", clone)
+    table.sql(f"alter table {{db}}.m add partition (ds='d') location '{clone}'")
     with pytest.raises(
         PySparkException, match=r"(?s)old file.s. that differ from their file statistics.*table stats --repair"
     ):
-        merge(project, [(2, 2, 0, "y", "b", "U")], CHECKED, BOTH_KEYS)
+        table.merge([(2, 2, 1, "d")], [], CHECKED, BOTH_KEYS)
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
-    merge(project, hint=CHECKED, on=BOTH_KEYS)
-    counts = "select ds, count(*), count(distinct id), count_if(v = 'y') from {schema}.m group by ds order by ds"
+    table.merge([(2, 2, 1, "d")], [], CHECKED, BOTH_KEYS)
+    counts = "select ds, count(*), count(distinct id), count_if(v = 1) from {db}.m group by ds order by ds"
     for enabled in ("true", "false"):
-        with setting(project.spark, "spark.bucketing.enabled", enabled):
-            project.spark.sql(f"refresh table {project.table('m')}")
-            assert [tuple(row) for row in project.rows(counts)] == [("a", 100, 100, 0), ("b", 100, 100, 1)]
+        with setting(table.spark, "spark.bucketing.enabled", enabled):
+            table.sql("refresh table {db}.m")
+            found = [tuple(row) for row in table.sql(counts)]
+            assert found == [("a", 200, 200, 0), ("b", 200, 200, 0), ("d", 200, 200, 1)]
     shutil.rmtree(clone.parent)
 
 
 @pytest.mark.long
 def test_rows_of_a_dropped_partition_do_not_reappear(project: Project, extension: None) -> None:
     """An external table keeps the files of a dropped partition; a new partition in the same folder would include them."""
-    start(
-        project,
-        [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)],
-        partition_by=["ds"],
-        location_root=str(project.folder),
-    )
-    project.spark.sql(f"alter table {project.table('m')} drop partition (ds='b')")
+    folder = project.folder
+    table = OrganizedTable(project.spark, project.schema, folder / "backups", partitioned=True, location=folder / "m")
+    table.insert(ROWS)
+    table.sql("alter table {db}.m drop partition (ds='b')")
     with pytest.raises(
         PySparkException, match=r"(?s)ds=b, which is not a partition.*ADD PARTITION.*nothing has been replaced"
     ):
-        merge(project, [(3, 3, 0, "y", "b", "U")])
-    assert project.rows("select count(*), count_if(ds = 'b') from {schema}.m")[0] == (50, 0)
-    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b')")
-    merge(project)
-    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (100, 1)
+        table.merge([(203, 203, 1, "b")], [])
+    assert table.read() == ROWS[:200]
+    table.sql("alter table {db}.m add partition (ds='b')")
+    table.merge([(203, 203, 1, "b")], [])
+    assert table.read() == merged(ROWS, [(203, 203, 1, "b")], [])
 
 
+@of_each_table
 @pytest.mark.long
-@pytest.mark.parametrize("by", [["ds"], []])
-def test_session_keeps_reading_after_a_merge_that_adds_no_file(
-    project: Project, extension: None, spark: SparkSession, by: list[str]
-) -> None:
-    start(project, ROWS[190:210], partition_by=by)
-    other, query = session(spark), f"select count(*), sum(s) from {project.table('m')} where ds = 'a'"
-    assert other.sql(query).collect()[0] == (10, 0)
-    for delta in ([(195, 195, 1, "new", "a", "U")], [(i, i, 0, "gone", "ab"[i > 199], "D") for i in range(190, 210)]):
-        merge(project, delta)
+def test_session_keeps_reading_after_a_merge_that_adds_no_file(table: OrganizedTable) -> None:
+    other, query = session(table.spark), f"select count(*), sum(v) from {table.database}.m where ds = 'a'"
+    assert other.sql(query).collect()[0] == (200, 0)
+    table.merge([(195, 195, 1, "a")], [])
+    table.merge([], list(range(400)))
     for _ in range(2):
         assert other.sql(query).collect()[0] == (0, None)
-
-
-def stock_rows(project: Project) -> list[Row]:
-    with setting(project.spark, "spark.bucketing.enabled", "false"):
-        return rows_of(project)
 
 
 @pytest.mark.parametrize("what", ["ds=a", "."])
 @pytest.mark.parametrize("copy", [shutil.copy2, shutil.copy])
 @pytest.mark.long
-def test_backup_made_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
+def test_backup_made_before_a_merge_can_be_restored(
+    project: Project, table: OrganizedTable, what: str, copy: Any
+) -> None:
     """Restore a partition or the table, with old or new file times; queries return the rows, and a merge finds them."""
-    start(project, ROWS, partition_by=["ds"])
     backup = project.folder / "backup"
-    shutil.copytree(project.location("m"), backup)
-    merge(project, DELTA, hint=CHECKED)
-    assert rows_of(project) == MERGED
-    shutil.rmtree(project.location("m") / what)
-    shutil.copytree(backup / what, project.location("m") / what, copy_function=copy)
-    project.spark.sql(f"msck repair table {project.table('m')} sync partitions")
-    expected = OLD if what == "." else sorted([*ROWS[:200], *(row for row in MERGED if row[4] != "a")], key=str)
-    assert rows_of(project) == stock_rows(project) == expected
-    merge(project, hint=CHECKED)
-    assert rows_of(project) == stock_rows(project) == MERGED
+    shutil.copytree(table.location, backup)
+    table.merge(UPSERTS, DELETED, CHECKED)
+    assert table.read() == MERGED
+    shutil.rmtree(table.location / what)
+    shutil.copytree(backup / what, table.location / what, copy_function=copy)
+    table.refresh()
+    expected = ROWS if what == "." else sorted([*ROWS[:200], *(row for row in MERGED if row[3] != "a")])
+    assert table.read() == table.learn() == expected
+    table.merge(UPSERTS, DELETED, CHECKED)
+    assert table.read() == table.learn() == MERGED
 
 
+@of_plain_table
 @pytest.mark.long
-def test_restored_file_may_duplicate_rows_of_a_new_file(project: Project, extension: None) -> None:
+def test_restored_file_may_duplicate_rows_of_a_new_file(project: Project, table: OrganizedTable) -> None:
     """As in stock Spark, the rows exist twice; a merge must report them."""
-    start(project, ROWS)
-    (old,) = [path for path in data_files(project, "m") if 100 in ids_of(project, path)]
-    backup = shutil.copy2(project.location("m") / old, project.folder / "backup")
-    merge(project, DELTA, hint=CHECKED)
-    shutil.copy2(backup, project.location("m") / old)
-    before = rows_of(project)
-    assert before == stock_rows(project) and len(before) == len(MERGED) + 40
+    (old,) = [name for name, rows in table.rows_of.items() if 100 in {row[0] for row in rows}]
+    backup = shutil.copy2(table.location / old, project.folder / "backup")
+    table.merge(UPSERTS, DELETED, CHECKED)
+    shutil.copy2(backup, table.location / old)
+    before = table.learn()
+    assert before == table.read() and len(before) == len(MERGED) + len(table.rows_of[old])
     with pytest.raises(PySparkException, match="several rows of the table that match the new row with the key"):
-        merge(project, hint=CHECKED)
-    assert rows_of(project) == before
-
-
-def ids_of(project: Project, path: Path) -> set[int]:
-    return {row.id for row in project.rows(f"select id from parquet.`{project.location('m') / path}`")}
+        table.merge(UPSERTS, DELETED, CHECKED)
+    assert table.read() == before

@@ -23,9 +23,12 @@ from kills import (
     killed,
     matching,
 )
+from pyspark.sql import SparkSession
+from spark_features import has_scripts
 from test_evolution_runs import assert_files_match_seals
 
 from conftest import Project
+from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -47,6 +50,7 @@ class Kind:
     first: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
     inputs: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    external: bool = False
 
 
 RUN = "{{ env_var('RUN') }}"
@@ -69,6 +73,9 @@ APPEND = (
 )
 MERGE = f"select 1L as k, {RUN} as v, 1L as p union all select 50L, {RUN}, {RUN} % 3L"
 OVERWRITE = f"select id as k, {RUN} as v, 1L as p from range(2 + {RUN} % 2)"
+MOVE = f"select 100L as k, {RUN} as v, {RUN} % 2 + 7L as p union all select 9L, {RUN}, 2L"
+# Each run renames a column, so that it rewrites the table.
+RENAME = f"select *, 'new' as text_{{{{ env_var('RUN') | int % 2 }}}} from ({MOVE})"
 CHANGES = f"""
     select 1L as k, {RUN} as v, 1L as p, 'U' as op
     union all select 50L + {RUN}, {RUN}, 5L + {RUN} % 2, 'I'
@@ -77,6 +84,7 @@ CHANGES = f"""
 EVENTS = f"select id as k, {RUN} as v, date_add(date'2024-01-01', cast(id % 3 as int)) as p from range(12)"
 BUCKETED: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = BUCKETED | {"partition_by": ["p"]}
+MERGED = PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}
 EVOLVE = PARTITIONED | {"on_bucket_change": "evolve"}
 # Each run changes the number of buckets.
 BUCKETS = "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}"
@@ -101,6 +109,12 @@ def changed(run: int) -> Rows:
     return updated(run, [(50 + run, run, 5 + run % 2)] if run else [])
 
 
+def moved(run: int) -> Rows:
+    """Return the rows after a run that moves row 100, which empties its partition, and row 9."""
+    new: Rows = [(9, run, 2), (100, run, 7 + run % 2)]
+    return sorted([*OLD[:9], *OLD[10:], *new]) if run else [*OLD]
+
+
 def of_days(run: int) -> Rows:
     return [(k, run if p else 0, date(2024, 1, 1 + p)) for k, _, p in OLD]
 
@@ -109,7 +123,13 @@ KINDS = {
     "bucketed_table": Kind(PARTITIONED | {"materialized": "bucketed_table"}, BUILD, built),
     "bucketed append": Kind(PARTITIONED | {"incremental_strategy": "append"}, APPEND, appended),
     "bucketed append, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "append"}, APPEND, appended),
-    "bucketed merge": Kind(PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged, "partition"),
+    "bucketed_table, external": Kind(
+        PARTITIONED | {"materialized": "bucketed_table", "bucket_hash": "spark"}, BUILD, built, external=True
+    ),
+    "bucketed merge": Kind(MERGED, MERGE, merged, "partition"),
+    "bucketed merge that moves rows": Kind(MERGED, MOVE, moved),
+    "bucketed merge that moves rows, Spark layout": Kind(MERGED | {"bucket_hash": "spark"}, MOVE, moved),
+    "bucketed merge that rewrites the table": Kind(MERGED | {"on_schema_change": "sync_all_columns"}, RENAME, moved),
     "bucketed merge, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged),
     "bucketed insert_overwrite": Kind(PARTITIONED | {"incremental_strategy": "insert_overwrite"}, OVERWRITE, overwritten),
     "bucketed insert_overwrite, unpartitioned": Kind(
@@ -141,7 +161,8 @@ def started(new_project: Callable[..., Project], kind: Kind) -> Project:
     for name, (sql, config) in kind.inputs.items():
         project.model(name, sql, **config)
     sql = kind.sql if kind.inputs else f"{{% if env_var('RUN') | int %}}{kind.sql}{{% else %}}{BASE}{{% endif %}}"
-    project.model("m", sql, **kind.config)
+    place = {"location_root": str(project.folder / "external")} if kind.external else {}
+    project.model("m", sql, **kind.config, **place)
     os.environ["RUN"] = "0"
     project.dbt("run", *kind.first)
     assert content(project) == kind.rows(0)
@@ -153,6 +174,8 @@ def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how:
     os.environ["RUN"] = str(run)
     number, statement = assert_readable_when_killed(project, kind, run, chosen, how)
     assert chosen(number, statement), statement
+    # SQL scripts rename both tables in one statement.
+    assert how != BEFORE or not has_scripts(project.spark) or "m" in project.tables(), statement
     if how != BEFORE:
         assert_readable_when_killed(project, kind, run, at(number % 4), BEFORE)
     assert_readable_when_killed(project, kind, run, matching(re.escape(statement)), how)
@@ -197,4 +220,14 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
         stops += [(number, how) for how in hows]
     for run, (number, how) in enumerate(stops, 2):
         assert_survives(project, kind, run, at(number), how)
+    assert (project.detail("m", "Type") == "EXTERNAL") == kind.external
     print(f"{name}: {len(sent)} statements, {len(stops)} stops")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["bucketed_table", "bucketed merge that rewrites the table"])
+def test_runs_without_scripts_survive_kills_in_every_statement(
+    spark: SparkSession, new_project: Callable[..., Project], name: str
+) -> None:
+    with setting(spark, "spark.sql.scripting.enabled", "false"):
+        test_runs_survive_kills_in_every_statement(new_project, name)

@@ -6,7 +6,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -85,11 +85,10 @@ def start(project: Project, rows: list[Row], **config: Any) -> None:
     write(project.spark, project.table("base"), rows)
     model(project, **config)
     partitioned = f"partitioned by ({', '.join(config['partition_by'])})" if config.get("partition_by") else ""
-    location = f"location '{config['location_root']}/m'" if "location_root" in config else ""
     properties = """'bucketing.range_by'='["o"]', 'bucketing.rows_per_file'='40'"""
     if "implicit_partition_by" in config:
         properties += f", 'bucketing.implicit_partition_by'='{json.dumps(config['implicit_partition_by'])}'"
-    create = f"create table {project.table('m')} ({COLUMNS}) using parquet {partitioned} {location}"
+    create = f"create table {project.table('m')} ({COLUMNS}) using parquet {partitioned}"
     project.spark.sql(f"{create} tblproperties ({properties})")
     project.spark.sql(f"insert into {project.table('m')} select * from {project.table('base')}")
 
@@ -98,15 +97,19 @@ def start(project: Project, rows: list[Row], **config: Any) -> None:
 CHECKED = "/*+ merge_checks('files', 'once') */"
 
 
-def merge(project: Project, delta: list[Row] | None = None, hint: str = "", on: str = "m.id = new.id") -> Any:
-    """Merge a delta with SQL, or the last one again; return the numbers of changed rows."""
-    if delta is not None:
-        write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
-    return project.spark.sql(
-        f"merge into {project.table('m')} as m using (select {hint} * from {project.table('delta')}) as new on {on}"
+def merge(project: Project, delta: list[Row], hint: str = "") -> None:
+    """Merge a delta with SQL."""
+    write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+    project.spark.sql(
+        f"merge into {project.table('m')} as m using (select {hint} * from {project.table('delta')}) as new on m.id = new.id"
         " when matched and op = 'D' then delete when matched then update set *"
         " when not matched and op <> 'D' then insert *"
-    ).collect()
+    )
+
+
+def changes(operation: str, ids: Iterable[int], o: int | None = None, v: str = "y", ds: str = "a") -> list[Row]:
+    """Return rows of a delta with these ids, whose values of `o` are the ids by default."""
+    return [(key, key if o is None else o, 0, v, ds, operation) for key in ids]
 
 
 def files(project: Project) -> set[Any]:
@@ -114,11 +117,12 @@ def files(project: Project) -> set[Any]:
     return {(path, (project.location("m") / path).stat().st_mtime_ns) for path in data_files(project, "m")}
 
 
-def changed(project: Project, delta: list[Row]) -> tuple[set[Any], set[Any]]:
-    """Merge a delta with SQL, and return the files before and after."""
+def replaced(project: Project, delta: list[Row]) -> tuple[int, int]:
+    """Merge a delta with SQL, and return the numbers of old files that are gone and of new files."""
     before = files(project)
     merge(project, delta, CHECKED)
-    return before, files(project)
+    after = files(project)
+    return len(before - after), len(after - before)
 
 
 def run(project: Project, delta: list[Row]) -> None:
@@ -163,19 +167,9 @@ CONFIGS: list[dict[str, Any]] = [
 
 
 @pytest.mark.long
-def test_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None) -> None:
-    """Rows move between partitions, implicit partitions and files; some tables are ORC."""
-    assert_merges(project, 2, (0.2,))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("number", range(7))
-def test_many_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None, number: int) -> None:
-    assert_merges(project, number, (0.01, 0.2, 0, 1))
-
-
-def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> None:
-    """Merge random deltas with dbt: updates, deletes and inserts, rows that move, and empty deltas."""
+@pytest.mark.parametrize("number", range(len(CONFIGS)))
+def test_merges_give_the_same_rows_as_a_recomputation(project: Project, extension: None, number: int) -> None:
+    """Merge random deltas with dbt: updates, deletes and inserts, rows that move to other partitions and files, and empty deltas."""
     chosen, config = random.Random(number), CONFIGS[number]
     names = ["id", "o", "s", "v", "ds"]
     keys = [names.index(name) for name in config.get("unique_key", ["id"])]
@@ -186,7 +180,7 @@ def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> N
     write(project.spark, project.table("base"), expected)
     model(project, **config)
     project.dbt("run")
-    for share in shares:
+    for share in (0.01, 0.2, 0, 1):
         present = [one for one in expected if chosen.random() < share]
         delta: list[Row] = []
         for one in present:
@@ -255,42 +249,57 @@ def test_merges_work_for_range_columns_of_each_type(project: Project, extension:
         assert overlaps.n == 0
 
 
-@pytest.mark.long
-def test_only_affected_files_are_written(project: Project, extension: None) -> None:
-    """Other files stay unchanged, rows beyond all ranges get new files, and a file that grows is split."""
-    start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"])
-    before, after = changed(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
-    assert len(before) == len(after) == 25 and len(before - after) == 1
-    # A scan that selects a file by name opens no other file, even right after a replacement.
-    ((path, _),) = after - before
-    named = project.spark.sql(f"select id from {project.table('m')} where _metadata.file_name = '{path.name}'")
-    assert len(named.collect()) == 40 and read_files(named) == 1
-    # These rows are beyond all ranges, or in a new partition.
-    added = [(i, i, 0, "z", "b" if i >= 3000 else "a", "I") for i in [*range(2000, 2100), *range(3000, 3010)]]
-    before, after = changed(project, added)
-    assert before < after and len(after - before) == 4
-    before, after = changed(project, [(3100 + i, 200 + i % 3, 0, "y", "a", "I") for i in range(100)])
-    assert len(before - after) == 1 and 2 <= len(after - before) <= 4
-    assert_file_statistics_are_exact(project)
-
-
-@pytest.mark.long
-def test_deleted_files_do_not_affect_adjacent_files(project: Project, extension: None) -> None:
-    start(project, [(i, i, 0, "x", "a") for i in range(400)])
-    before, after = changed(
-        project, [(i, i, 0, "x", "a", "D") for i in [*range(40), *range(80, 120), *range(200, 240)]]
-    )
-    assert after < before and len(before - after) == 3
-    # Rows added next to a deleted file still fit into one file.
-    gone = [(i, i, 0, "x", "a", "D") for i in range(160, 200)]
-    before, after = changed(project, [*gone, *[(1000 + i, 150, 0, "y", "a", "I") for i in range(25)]])
-    assert len(before - after) == 2 and len(after - before) == 1
-    assert_file_statistics_are_exact(project)
-
-
 def ranges(project: Project) -> list[tuple[int, int]]:
     query = f"select lower.o as lower, upper.o as upper from file_statistics('{project.table('m')}') order by 1"
     return [tuple(found) for found in project.rows(query)]
+
+
+@pytest.mark.long
+def test_only_affected_files_are_written(project: Project, extension: None) -> None:
+    """Other files stay unchanged, rows beyond all ranges get new files, and a file that grows is split."""
+    start(project, [(i, i, 0, "x", "a") for i in range(1000)], partition_by=["ds"])
+    before = files(project)
+    assert len(before) == 25 and replaced(project, changes("U", range(105, 110))) == (1, 1)
+    # A scan that selects a file by name opens no other file, even right after a replacement.
+    ((path, _),) = files(project) - before
+    named = project.spark.sql(f"select id from {project.table('m')} where _metadata.file_name = '{path.name}'")
+    assert len(named.collect()) == 40 and read_files(named) == 1
+    # These rows are beyond all ranges, or in a new partition.
+    assert replaced(project, changes("I", range(2000, 2100)) + changes("I", range(3000, 3010), ds="b")) == (0, 4)
+    gone, new = replaced(project, [(3100 + i, 200 + i % 3, 0, "y", "a", "I") for i in range(100)])
+    assert gone == 1 and 2 <= new <= 4
+    assert_file_statistics_are_exact(project)
+
+
+# Deltas of a table with ten files of 40 rows, and the numbers of old files that are gone and of new files.
+FILES: dict[str, list[tuple[list[Row], tuple[int, int]]]] = {
+    "deleted files do not affect adjacent files": [
+        (changes("D", [*range(40), *range(80, 120), *range(200, 240)]), (3, 0)),
+        # Rows added next to a deleted file still fit into one file.
+        (changes("D", range(160, 200)) + changes("I", range(1000, 1025), o=150), (2, 1)),
+    ],
+    "files that shrink are merged with an adjacent file": [
+        (changes("D", range(120, 155)), (2, 1)),
+        (changes("D", range(35)), (2, 1)),
+        # A small file stays until a file next to it is rewritten.
+        (changes("I", range(1000, 1005)), (0, 1)),
+        (changes("I", range(1010, 1040)), (1, 1)),
+        (changes("D", range(5000)), (9, 0)),
+        (changes("I", [1]), (0, 1)),
+    ],
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FILES)
+def test_merge_replaces_these_files(project: Project, extension: None, name: str) -> None:
+    rows: list[Row] = [(i, i, 0, "x", "a") for i in range(400)]
+    start(project, rows)
+    for delta, numbers in FILES[name]:
+        assert replaced(project, delta) == numbers
+        rows = expected_rows(rows, delta, [0])
+        assert rows_of(project) == rows
+        assert_file_statistics_are_exact(project)
 
 
 @pytest.mark.long
@@ -298,32 +307,13 @@ def test_adjacent_files_that_do_not_shrink_keep_their_ranges(project: Project, e
     """The same merge splits another file."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)])
     built = ranges(project)
-    before, after = changed(project, [(i, i, 0, "y", "a", "U") for i in (5, 45, 85)])
-    assert len(before - after) == 3 and len(after - before) == 3
+    assert replaced(project, changes("U", (5, 45, 85))) == (3, 3)
     assert ranges(project) == built
     added = [(1000 + i, 280 + i % 40, 0, "z", "a", "I") for i in range(50)]
-    changed(project, [*[(i, i, 0, "z", "a", "U") for i in (5, 45)], *added])
+    replaced(project, changes("U", (5, 45)) + added)
     assert set(built[:7] + built[8:]) < set(ranges(project)) and len(ranges(project)) == 12
     rows = project.rows(f"select rows from file_statistics('{project.table('m')}') where lower.o between 280 and 319")
     assert sum(row.rows for row in rows) == 90 and max(row.rows for row in rows) <= 40
-
-
-@pytest.mark.long
-def test_files_that_shrink_are_merged_with_an_adjacent_file(project: Project, extension: None) -> None:
-    start(project, [(i, i, 0, "x", "a") for i in range(0, 400)])
-    before, after = changed(project, [(i, i, 0, "x", "a", "D") for i in range(120, 155)])
-    assert (len(before), len(after)) == (10, 9) and len(before - after) == 2
-    before, after = changed(project, [(i, i, 0, "x", "a", "D") for i in range(0, 35)])
-    assert len(after) == 8 and len(before - after) == 2
-    # A small file stays until a file next to it is rewritten.
-    before, after = changed(project, [(i, i, 0, "y", "a", "I") for i in range(1000, 1005)])
-    assert before < after
-    before, after = changed(project, [(i, i, 0, "y", "a", "I") for i in range(1010, 1040)])
-    assert len(before - after) == 1 and len(after) == len(before)
-    before, after = changed(project, [(i, i, 0, "x", "a", "D") for i in range(0, 5000)])
-    assert after == set() and rows_of(project) == []
-    changed(project, [(1, 1, 1, "n", "a", "I")])
-    assert rows_of(project) == [(1, 1, 1, "n", "a")]
 
 
 @pytest.mark.long
@@ -332,10 +322,9 @@ def test_oversized_file_of_one_value_is_not_merged(project: Project, extension: 
     ordinary = [(i, i, 0, "x", "a") for i in [*range(80), *range(200, 280)]]
     start(project, [*ordinary, *[(1000 + i, 100, 0, "heavy", "a") for i in range(200)]])
     assert ranges(project) == [(0, 39), (40, 79), (100, 100), (200, 239), (240, 279)]
-    before, after = changed(project, [(i, i, 0, "x", "a", "D") for i in range(200, 235)])
-    assert len(before - after) == 2 and ranges(project)[2:] == [(100, 100), (235, 279)]
-    before, after = changed(project, [(i, i, 0, "x", "a", "D") for i in range(235, 275)])
-    assert len(before - after) == len(after - before) == 1
+    assert replaced(project, changes("D", range(200, 235)))[0] == 2
+    assert ranges(project)[2:] == [(100, 100), (235, 279)]
+    assert replaced(project, changes("D", range(235, 275))) == (1, 1)
     assert ranges(project)[2:] == [(100, 100), (275, 279)]
 
 
@@ -406,7 +395,7 @@ def test_wrong_new_files_are_not_committed(
     wrong.drop(damaged).withColumnRenamed("wrong", damaged).write.parquet(str(part.with_name("2")))
     shutil.rmtree(part)
     with pytest.raises(Failed, match=rf"(?s)found:    1 {found}.*the table is unchanged.*table stats --repair"):
-        run(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
+        run(project, changes("U", range(105, 110)))
     assert (rows_of(project), data_files(project, "m")) == before
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     project.dbt("run")
@@ -430,11 +419,22 @@ def test_rows_to_delete_are_excluded_from_a_build(project: Project, extension: N
     assert project.rows("select count(*) from {schema}.m")[0] == (75,)
 
 
-def test_misspelled_delete_condition_fails_the_build(project: Project, extension: None) -> None:
-    """The query has a column with a similar name; the build must not include the rows to delete."""
-    rows = "select id, cast(id as int) as o, if(id < 3, 'D', 'U') as operation from range(10)"
-    project.model("m", rows, **MODEL, delete_when="operatoin = 'D'")
-    with pytest.raises(Failed, match=r"(?s)`delete_when`.*which has no column operatoin.*instead:  operation"):
+# The query has a column with a similar name, and the build must not include the rows to delete.
+ROWS = "select id, cast(id as int) as o, if(id < 3, 'D', 'U') as operation from range(10)"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"delete_when": "operatoin = 'D'"}, "`delete_when`.*which has no column operatoin.*instead:  operation"),
+        ({"unique_key": ["idd"]}, "`unique_key`.*idd"),
+    ],
+)
+def test_missing_column_is_found_by_the_first_run(
+    project: Project, extension: None, config: dict[str, Any], message: str
+) -> None:
+    project.model("m", ROWS, **MODEL | config)
+    with pytest.raises(Failed, match=f"(?s){message}"):
         project.dbt("run")
     assert project.tables() == set()
 
@@ -492,23 +492,20 @@ def test_file_of_several_input_splits_is_merged(project: Project, extension: Non
     assert len(files_of(project, "m", groups="s")) == 3
 
 
-def assert_checked_merge(project: Project, columns: str, **config: Any) -> None:
-    """Create a table of 400 rows, and run a checked merge that updates ten rows and adds ten."""
-    for name, rows in (("base", "select {}, 'old' as v from range(400)"), ("delta", "select {}, 'new' as v, 'U' as op from (select id from range(10) union all select id from range(400, 410))")):  # fmt: skip
-        project.spark.sql(f"create table {project.table(name)} using parquet as {rows.format(columns)}")
-    model(project, merge_checks=True, **config)
-    project.dbt("run")
-    project.dbt("run")
-    assert project.rows("select count(*), count_if(v = 'new') from {schema}.m")[0] == (410, 20)
-    assert not project.rows(f"select * from file_statistics('{project.table('m')}') where rows is null")
-
-
 @pytest.mark.long
 def test_columns_may_have_names_that_a_merge_uses(project: Project, extension: None) -> None:
+    """A checked merge updates ten rows and adds ten."""
     columns = (
         "id as there, id as o, id % 2 as hash, id % 3 as copies, id % 2 as file, id % 3 as rows, id % 5 as checksum"
     )
-    assert_checked_merge(project, columns, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
+    new = "select id from range(10) union all select id from range(400, 410)"
+    for name, rest in (("base", "'old' as v from range(400)"), ("delta", f"'new' as v, 'U' as op from ({new})")):
+        project.spark.sql(f"create table {project.table(name)} using parquet as select {columns}, {rest}")
+    model(project, merge_checks=True, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
+    for _ in range(2):
+        project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'new') from {schema}.m")[0] == (410, 20)
+    assert not project.rows(f"select * from file_statistics('{project.table('m')}') where rows is null")
 
 
 @pytest.mark.long
@@ -539,11 +536,11 @@ def test_table_without_known_files_gets_new_ranges(project: Project, extension: 
         "m", "select * from {{ target.schema }}.delta", **sized, target_file_size="2KiB", delete_when="op = 'D'"
     )
     with setting(spark, "spark.sql.ansi.enabled", "true"), executing(act):
-        run(project, [(i, i, 0, "x", "a", "D") for i in range(100)])
-        run(project, [(i, i, 0, "y", "a", "I") for i in range(50)])
+        run(project, changes("D", range(100)))
+        run(project, changes("I", range(50)))
         for part in (project.location("m") / "_file_statistics").iterdir():
             shutil.rmtree(part)
-        delta: list[Row] = [(i, i, 0, "z", "a", "U") for i in range(40, 60)]
+        delta = changes("U", range(40, 60), v="z")
         write(spark, project.table("delta"), delta, f"{COLUMNS}, op string")
         assert re.search(r"the file statistics do not cover \d+ files .*table stats --repair", warnings(project))
         run(project, delta)
@@ -557,10 +554,3 @@ def test_rows_excluded_by_predicates_do_not_change(project: Project, extension: 
     start(project, rows, incremental_predicates=["DBT_INTERNAL_DEST.s = 1"], merge_checks=True)
     run(project, [(i, i, 5, "y", "a", "U") for i in range(50, 54)])
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (102, 4)
-
-
-def test_missing_key_column_is_found_by_the_first_run(project: Project, extension: None) -> None:
-    write(project.spark, project.table("base"), [(1, 1, 1, "x", "a")])
-    model(project, unique_key=["idd"])
-    with pytest.raises(Failed, match=r"(?s)`unique_key`.*idd"):
-        project.dbt("run")

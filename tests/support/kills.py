@@ -85,6 +85,8 @@ def execute_half(project: Project, execute: Callable[[str], None], sql: str, sta
             aside = folder.with_name(f".{folder.name}")
             shutil.copytree(folder, aside)
             project.spark.sql(f"drop table {found[1]}")
+            # The files of an external table stay.
+            shutil.rmtree(folder, ignore_errors=True)
             aside.rename(folder)
     elif found := WRITES.match(statement):
         # The files are written but not committed.
@@ -100,6 +102,10 @@ def content(project: Project, table: str = "m") -> Rows:
 
 
 def assert_nothing_is_left(project: Project, tables: set[str], where: str) -> None:
+    """Check that the schema has these tables, and its directory or the one of an external table only the files of `m`."""
     assert project.tables() == tables, where
-    warehouse: Path = project.location("m").parent
-    assert {path.name for path in warehouse.iterdir()} == {"m"}, where
+    location = project.location("m")
+    assert [*location.parent.iterdir()] == [location], where
+    warehouse = Path(str(project.spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    of_schema = warehouse / f"{project.schema}.db"
+    assert of_schema == location.parent or not [*of_schema.iterdir()], where

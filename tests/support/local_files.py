@@ -6,8 +6,9 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,25 +82,22 @@ def _file_system(spark: SparkSession) -> Any:
 
 
 @contextmanager
-def vanishing(spark: SparkSession, pattern: str) -> Iterator[None]:
+def _set(function: Callable[[str], None], pattern: str) -> Iterator[None]:
+    function(pattern)
+    try:
+        yield
+    finally:
+        function("(?!)")
+
+
+def vanishing(spark: SparkSession, pattern: str) -> AbstractContextManager[None]:
     """Delete each directory whose path matches a Java pattern while it is listed, as another session could."""
-    files = _file_system(spark)
-    files.vanish(pattern)
-    try:
-        yield
-    finally:
-        files.vanish("(?!)")
+    return _set(_file_system(spark).vanish, pattern)
 
 
-@contextmanager
-def denied(spark: SparkSession, pattern: str) -> Iterator[None]:
+def denied(spark: SparkSession, pattern: str) -> AbstractContextManager[None]:
     """Deny to list directories whose path matches a Java pattern."""
-    files = _file_system(spark)
-    files.deny(pattern)
-    try:
-        yield
-    finally:
-        files.deny("(?!)")
+    return _set(_file_system(spark).deny, pattern)
 
 
 @contextmanager
@@ -112,3 +110,17 @@ def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
     finally:
         operation.open()
         files.hold("(?!)")
+
+
+@contextmanager
+def while_held(spark: SparkSession, pattern: str, run: Callable[..., Any], *arguments: Any) -> Iterator[Future[Any]]:
+    """Run a statement in another thread, which waits before its first operation that matches until the block ends.
+
+    An error of the statement is raised after the block.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        with held(spark, pattern) as operation:
+            statement = pool.submit(run, *arguments)
+            operation.await_reached()
+            yield statement
+        statement.result()

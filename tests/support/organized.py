@@ -47,7 +47,9 @@ class Staged(NamedTuple):
 class OrganizedTable:
     """The table `m` in a database; `rows_of` has the rows of every file that ever existed, by unique name."""
 
-    def __init__(self, spark: SparkSession, database: str, backups: Path, partitioned: bool) -> None:
+    def __init__(
+        self, spark: SparkSession, database: str, backups: Path, partitioned: bool, location: Path | None = None
+    ) -> None:
         self.spark, self.database, self.backups, self.partitioned = spark, database, backups, partitioned
         self.pending: Path | None = None
         self.rows_of: dict[str, list[Row]] = {}
@@ -55,6 +57,7 @@ class OrganizedTable:
         spark.sql(f"create database if not exists {database}")
         spark.sql(f"drop table if exists {database}.m")
         by = "partitioned by (ds)" if partitioned else ""
+        by += f" location '{location}'" if location else ""
         properties = """tblproperties ('bucketing.range_by'='["o"]')"""
         spark.sql(f"create table {database}.m ({COLUMNS}) using parquet {by} {properties}")
         found = spark.sql(f"describe extended {database}.m").where("col_name = 'Location'").collect()
@@ -97,7 +100,7 @@ class OrganizedTable:
             found = self.sql("select _metadata.file_path as path, id, o, v, ds from {db}.m")
         of: dict[str, list[Row]] = {}
         for path, *row in found:
-            of.setdefault(path.split(str(self.location) + "/")[1], []).append(tuple(row))
+            of.setdefault(path.split(f"{self.location}/")[-1], []).append(tuple(row))
         # Spark writes an empty file for an empty result.
         self.rows_of |= {name: [] for name in self.files() if name not in self.rows_of} | of
         return sorted(row for rows in of.values() for row in rows)
@@ -147,16 +150,20 @@ class OrganizedTable:
         coming = {str(path.relative_to(self.staged)): path for path in data_files(self.staged)}
         return Staged(coming, [row.name for row in listed])
 
-    def merge(self, upserts: list[Row], deleted: list[int]) -> None:
+    def merge(
+        self, upserts: list[Row], deleted: list[int], hint: str = "", on: str = "m.id = new.id"
+    ) -> tuple[int, ...]:
+        """Return the numbers of changed, updated, deleted and inserted rows."""
         rows = [*((*row, False) for row in upserts), *((key, None, None, None, True) for key in [-1, *deleted])]
         new = self.spark.createDataFrame(rows, f"{COLUMNS}, gone boolean")
         new.createOrReplaceTempView("new_rows")
-        self.sql(
-            "merge into {db}.m as m using new_rows as new on m.id = new.id when matched and gone then delete"
-            " when matched then update set * when not matched and not gone then insert *"
+        (counts,) = self.sql(
+            f"merge into {{db}}.m as m using (select {hint} * from new_rows) as new on {on}"
+            " when matched and gone then delete when matched then update set * when not matched and not gone then insert *"
         )
         self.pending = None
         self.learn()
+        return tuple(counts)
 
     def recover(self) -> str:
         (row,) = self.sql("alter table {db}.m recover files")
@@ -166,22 +173,12 @@ class OrganizedTable:
     def crash(self, staged: Staged, last: str, damage: str | None = None) -> None:
         """Perform the steps of a replacement up to `last`, and optionally damage its record before any session reads it."""
         others = [path.name.split("-")[0] for path in (self.location / "_replaced").glob("*")]
-        record = self.location / "_replaced" / f"{int(max([*others, '20260101000000000000'])) + 1}-{uuid4().hex[:8]}"
-        record.mkdir(parents=True)
+        name = f"{int(max([*others, '20260101000000000000'])) + 1}-{uuid4().hex[:8]}"
         there = {path.name for path in self.location.iterdir()}
-        new = (
-            {Path(name).parent.name for name in staged.coming if Path(name).parent.name not in there}
-            if self.partitioned
-            else set()
-        )
-        lists = {
-            "added": list(staged.coming),
-            "removed": staged.going,
-            "created": [{"ds": name.removeprefix("ds=")} for name in sorted(new)],
-            "exclusive": True,
-        }
-        (record / "started").write_text(json.dumps(lists))
-        (record / "lists").write_text(json.dumps(lists))
+        new = {Path(name).parent.name for name in staged.coming if self.partitioned} - there
+        created = [{"ds": name.removeprefix("ds=")} for name in sorted(new)]
+        record = begin(self.location, name, added=list(staged.coming), removed=staged.going, created=created)
+        shutil.copy(record / "started", record / "lists")
         self.pending = record
         for name in new:
             self.sql(f"alter table {{db}}.m add if not exists partition (ds='{name.removeprefix('ds=')}')")
@@ -268,6 +265,14 @@ def organized(
     finally:
         spark.sql(f"drop database {database} cascade")
         shutil.rmtree(backups, ignore_errors=True)
+
+
+def begin(location: Path, name: str, **lists: list[Any]) -> Path:
+    """Record the start of a replacement with lists of `added` and `removed` files, relative to the table's directory."""
+    record = location / "_replaced" / name
+    record.mkdir(parents=True)
+    (record / "started").write_text(json.dumps({"added": [], "removed": [], "created": [], "exclusive": True} | lists))
+    return record
 
 
 def write_outcome(record: Path, decision: str) -> None:

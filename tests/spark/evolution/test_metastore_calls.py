@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from bucketed_tables import Tables
@@ -77,6 +77,27 @@ def test_adaptive_replanning_makes_no_further_calls(tables: Tables) -> None:
 def test_counted_queries_read_buckets(tables: Tables, query: str) -> None:
     text = query.format(t="evolved12")
     assert "Bucketed: true (4 Hive buckets of partitions with 4, 8" in tables.read(text)
+
+
+# A query, and whether it lists files. Spark optimizes a subquery before and after it becomes a join.
+LISTED = [
+    ("select * from {t}", True),
+    ("explain select * from {t}", False),
+    ("select * from {t} a, lateral (select sum(p) from {t} b where b.k = a.k)", True),
+]
+
+
+@pytest.mark.parametrize(("query", "lists"), LISTED)
+def test_queries_list_the_directories_of_partitions_once(tables: Tables, query: str, lists: bool) -> None:
+    metrics: Any = cast("Any", tables.spark)._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
+    tables.sql("refresh table evolved12")
+    seen = []
+    for _ in range(2):
+        before = metrics.METRIC_FILES_DISCOVERED().getCount()
+        tables.sql(query.format(t="evolved12"))
+        seen.append(metrics.METRIC_FILES_DISCOVERED().getCount() - before)
+    files = len(tables.sql("select distinct input_file_name() from evolved12"))
+    assert seen == [files if lists else 0, 0]
 
 
 def test_seals_that_change_after_spark_has_selected_partitions(tables: Tables) -> None:

@@ -7,13 +7,14 @@ import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bucketed_tables import Tables, executions, explain, last_insert, last_stage, stages_after
-from local_files import held
+from local_files import while_held
+from statement_cases import run_steps
 
 from conftest import all_long_but
 
@@ -21,7 +22,6 @@ pytestmark = pytest.mark.usefixtures("extension")
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "3"))
-DISTRIBUTE = "spark.bucketing.write.distribute"
 # Expressions for 1,000 rows, which have 1,000 or fewer different values.
 RANGES = {
     "bigint": "id * 7919 % 1000",
@@ -166,38 +166,32 @@ def test_rows_are_those_of_sparks_own_insert(tables: Tables, number: int) -> Non
         assert sorted(tables.sql("show partitions organized")) == sorted(tables.sql("show partitions stock"))
 
 
-NUM_FILES = ("'bucketing.num_files'='9'", {"0": 4, "1": 5})
-PER_PARTITION = ("'bucketing.files_per_partition'='3'", {"0": 3, "1": 3})
-ROWS = ("'bucketing.rows_per_file'='200'", {"0": 2, "1": 3})
-ONE = ("'bucketing.rows_per_file'='7000'", {"0": 1, "1": 1})
+# A table property, and the numbers of files of the partitions with 400 and with 500 rows.
+SIZES = {
+    "'bucketing.num_files'='9'": {"0": 4, "1": 5},
+    "'bucketing.files_per_partition'='3'": {"0": 3, "1": 3},
+    "'bucketing.rows_per_file'='200'": {"0": 2, "1": 3},
+    "'bucketing.rows_per_file'='7000'": {"0": 1, "1": 1},
+}
+CASES_OF_SIZE = list(product(("bigint", None), SIZES))
 
 
-@pytest.mark.parametrize(
-    "case",
-    all_long_but(
-        (("bigint", NUM_FILES), (None, ROWS)),
-        [(of, files) for of in ("bigint", None) for files in (NUM_FILES, PER_PARTITION, ROWS, ONE)],
-    ),
-)
-def test_table_property_determines_the_number_of_files(
-    tables: Tables, case: tuple[str | None, tuple[str, dict[str, int]]]
-) -> None:
-    of, (size, expected) = case
+@pytest.mark.parametrize("case", all_long_but((CASES_OF_SIZE[0], CASES_OF_SIZE[6]), CASES_OF_SIZE))
+def test_table_property_determines_the_number_of_files(tables: Tables, case: tuple[str | None, str]) -> None:
+    of, size = case
     Layout(of, "string", size=size).create(tables, "t")
     tables.sql("insert into t select id, null, 1, id, if(id < 400, '0', '1') from range(0, 900, 1, 3)")
     counts: dict[str, list[int]] = {}
     for row in files(tables, "t").values():
         counts.setdefault(row.partition.p, []).append(row.rows)
-    assert {key: len(rows) for key, rows in counts.items()} == expected
+    assert {key: len(rows) for key, rows in counts.items()} == SIZES[size]
     # Quantiles of a sample determine ranges; without ranges, each task distributes its rows evenly.
     assert all(max(rows) - min(rows) <= (0.2 * max(rows) + 1 if of else 3) for rows in counts.values()), counts
 
 
 def test_file_size_is_that_of_a_sample_or_of_the_files_of_the_table(tables: Tables) -> None:
-    tables.create(
-        "t (id bigint, v string) using parquet tblproperties"
-        """ ('bucketing.range_by'='["id"]', 'bucketing.target_file_size'='100000')"""
-    )
+    size = """'bucketing.range_by'='["id"]', 'bucketing.target_file_size'='100000'"""
+    tables.create(f"t (id bigint, v string) using parquet tblproperties ({size})")
     for first in (0, 20000):
         before = set(files(tables, "t"))
         # Different values of about 80 bytes per row, which do not compress well
@@ -245,9 +239,8 @@ def test_ranges_follow_the_boundaries_of_another_table(tables: Tables) -> None:
 def test_table_without_boundaries_is_refused(tables: Tables, name: str, message: str) -> None:
     tables.create("plain (id bigint, p string) using parquet partitioned by (p)")
     Layout(partition="string", size=f"'bucketing.range_boundaries_from'='{name}'").create(tables, "t")
-    with pytest.raises(Exception, match=rf"(?s)Cannot write into .*{message}"):
-        tables.sql(f"insert into t {Layout(partition='string').rows(0, 10, 1)}")
-    assert found(tables, "t") == []
+    insert = f"insert into t {Layout(partition='string').rows(0, 10, 1)}"
+    run_steps(tables, {insert: f"(?s)Cannot write into .*{message}"}, "t")
 
 
 def test_skewed_values_and_more_tasks_than_rows_fill_the_files(tables: Tables) -> None:
@@ -271,13 +264,9 @@ def test_all_spellings_of_a_null_partition_are_one_partition(tables: Tables) -> 
 def test_other_writes_stay_sparks_own(tables: Tables) -> None:
     Layout().create(tables, "t")
     insert = f"insert into t {Layout().rows(0, 100, 2)}"
-    for key, value in (
-        (DISTRIBUTE, "false"),
-        ("spark.bucketing.write.atomic", "false"),
-        ("spark.bucketing.enabled", "false"),
-    ):
+    for key in ("spark.bucketing.write.distribute", "spark.bucketing.write.atomic", "spark.bucketing.enabled"):
         tables.sql("truncate table t")
-        with tables.settings({key: value}):
+        with tables.settings({key: "false"}):
             tables.sql(insert)
         assert [row.rows for row in files(tables, "t").values()] == [None, None], key
     assert len(found(tables, "t")) == 100
@@ -320,24 +309,11 @@ def test_tasks_report_the_bytes_of_the_new_files(tables: Tables, table: str) -> 
         assert sum(stage.outputBytes() for stage in stages_after(tables.spark, last)) == new > 0
 
 
-def test_names_that_differ_only_in_case_stay_different(tables: Tables) -> None:
-    with tables.settings({"spark.sql.caseSensitive": "true"}):
-        tables.create("""cased (o int, O int) using parquet tblproperties ('bucketing.range_by'='["o"]')""")
-        tables.sql("insert into cased values (1, 2)")
-        assert tables.sql("select o, O from cased") == [(1, 2)]
-        tables.sql("drop table cased")
-
-
 def test_failed_statement_changes_nothing(tables: Tables) -> None:
     Layout(partition="int").create(tables, "t")
     tables.sql(f"insert into t {Layout(partition='int').rows(0, 100, 2)}")
-    before, rows = tables.files("t"), found(tables, "t")
-    for statement in ("insert into t", "insert overwrite t"):
-        with pytest.raises(Exception, match="no such row"):
-            tables.sql(
-                f"{statement} select id, if(id = 99, raise_error('no such row'), null), 1, id, 2 from range(200)"
-            )
-        assert tables.files("t") == before and found(tables, "t") == rows
+    rows = "select id, if(id = 99, raise_error('no such row'), null), 1, id, 2 from range(200)"
+    run_steps(tables, {f"insert {how} t {rows}": "no such row" for how in ("into", "overwrite")}, "t")
     assert not [*tables.folder("t").glob("_replaced/*/files")]
 
 
@@ -346,14 +322,10 @@ def test_files_of_failed_tasks_are_ignored(tables: Tables) -> None:
     Layout().create(tables, "t")
     tables.sql(f"insert into t {Layout().rows(0, 10, 1)}")
     (file, *_) = tables.files("t")
-    session = tables.new_session()
-    with ThreadPoolExecutor(1) as pool:
-        with held(tables.spark, ".*/_replaced/[^/]*/files/part-.*") as operation:
-            running = pool.submit(session.sql, f"insert into {tables.database}.t {Layout().rows(10, 10, 1)}")
-            operation.await_reached()
-            (folder,) = tables.folder("t").glob("_replaced/*/files")
-            shutil.copy(file, folder / file.name.replace("c000", "c007"))
-        running.result()
+    insert, writes = f"insert into t {Layout().rows(10, 10, 1)}", ".*/_replaced/[^/]*/files/part-.*"
+    with while_held(tables.spark, writes, tables.new_session().sql, insert):
+        (folder,) = tables.folder("t").glob("_replaced/*/files")
+        shutil.copy(file, folder / file.name.replace("c000", "c007"))
     tables.sql("refresh table t")
     assert sorted(tables.sql("select id from t")) == [(key,) for key in range(20)]
 
@@ -400,13 +372,12 @@ def test_columns_without_an_order_and_invalid_sizes(tables: Tables) -> None:
         "t (id bigint, m map<int, int>) using parquet"
         """ tblproperties ('bucketing.range_by'='["id"]', 'bucketing.implicit_partition_by'='["m"]')"""
     )
-    tables.sql("insert into t select id, map(1, 2) from range(10)")
-    assert len(tables.sql("select * from t")) == 10
+    run_steps(tables, {"insert into t select id, map(1, 2) from range(10)": None, "select count(*) from t": 10}, "t")
     Layout(size="'bucketing.target_file_size'='256MiB'").create(tables, "t")
-    merge = f"merge into t using ({Layout().rows(0, 10, 1)}) s on t.id = s.id when not matched then insert *"
-    for statement in (f"insert into t {Layout().rows(0, 10, 1)}", merge):
-        with pytest.raises(Exception, match=r"(?s)bucketing.target_file_size' = '256MiB'.*a positive integer"):
-            tables.sql(statement)
+    rows = Layout().rows(0, 10, 1)
+    merge = f"merge into t using ({rows}) s on t.id = s.id when not matched then insert *"
+    message = r"(?s)bucketing.target_file_size' = '256MiB'.*a positive integer"
+    run_steps(tables, {f"insert into t {rows}": message, merge: message}, "t")
 
 
 def test_column_of_another_session_is_refused_once(tables: Tables) -> None:
@@ -423,11 +394,8 @@ def test_column_of_another_session_is_refused_once(tables: Tables) -> None:
 
 def test_too_many_files_are_refused(tables: Tables) -> None:
     Layout(size="'bucketing.rows_per_file'='1'").create(tables, "t")
-    with pytest.raises(
-        Exception, match=r"(?s)Cannot write into .*t`.*100,001 files for 100,001 rows.*at most 100,000 files"
-    ):
-        tables.sql("insert into t select id, null, 1, id, '' from range(100001)")
-    assert found(tables, "t") == []
+    message = r"(?s)Cannot write into .*t`.*100,001 files for 100,001 rows.*at most 100,000 files"
+    run_steps(tables, {"insert into t select id, null, 1, id, '' from range(100001)": message}, "t")
 
 
 def test_concurrent_inserts_lose_no_rows(tables: Tables) -> None:
@@ -448,12 +416,12 @@ def test_files_of_a_dropped_partition_do_not_come_back(tables: Tables, tmp_path:
         "t (id bigint, p int) using parquet partitioned by (p)"
         f""" location '{tmp_path}/t' tblproperties ('bucketing.range_by'='["id"]')"""
     )
-    tables.sql("insert into t select id, 1 from range(10)")
-    tables.sql("alter table t drop partition (p = 1)")
-    with pytest.raises(
-        Exception, match=r"(?s)Cannot replace files of .*found: .*p=1, which is not a partition of the table"
-    ):
-        tables.sql("insert into t select 100, 1")
-    assert found(tables, "t") == []
-    tables.sql("insert overwrite t select 100, 1")
-    assert tables.sql("select * from t") == [(100, 1)]
+    steps = {
+        "insert into t select id, 1 from range(10)": None,
+        "alter table t drop partition (p = 1)": None,
+        "insert into t select 100, 1": r"(?s)Cannot replace files of .*found: .*p=1, which is not a partition of the table",
+        "select count(*) from t": 0,
+        "insert overwrite t select 100, 1": None,
+        "select * from t": [(100, 1)],
+    }
+    run_steps(tables, steps, "t")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables, last_stage, stages_after
 from crashes import statements
-from local_files import held
+from local_files import while_held
 from pyspark.errors import PySparkException
 
 from conftest import Project, all_long_but, data_files
@@ -22,11 +21,16 @@ ROWS = "select id as k, cast(id % 7 as int) as v, concat('p', id % 3) as ds from
 FORMATS = {f"{stored}-{by or 'whole'}": (stored, by) for stored, by in product(["parquet", "orc"], ["", "ds"])}
 
 
+def make(tables: Tables, by: str, stored: str = "stored as parquet", buckets: int = 4, rows: str = ROWS) -> None:
+    """Create the table t, partitioned by `ds` if `by` is not empty."""
+    columns, rest = ("k bigint, v int", "partitioned by (ds string)") if by else ("k bigint, v int, ds string", "")
+    tables.make("t", columns, "k", buckets, rows, rest=rest, stored=stored)
+
+
 @pytest.fixture(params=all_long_but("parquet-ds", FORMATS), autouse=True)
 def table(tables: Tables, request: pytest.FixtureRequest) -> str:
     stored, by = FORMATS[request.param]
-    columns, rest = ("k bigint, v int", "partitioned by (ds string)") if by else ("k bigint, v int, ds string", "")
-    tables.make("t", columns, "k", 4, ROWS, rest=rest, stored=f"stored as {stored}")
+    make(tables, by, f"stored as {stored}")
     return by
 
 
@@ -107,9 +111,8 @@ def shuffled_rows(tables: Tables, statement: str) -> int:
 def test_statement_writes_the_rows_of_sealed_buckets_without_a_shuffle(
     tables: Tables, table: str, buckets: int
 ) -> None:
-    columns, rest = ("k bigint, v int", "partitioned by (ds string)") if table else ("k bigint, v int, ds string", "")
     rows = "select id as k, 1 as v, concat('p', id % 3) as ds from range(1000, 11000)"
-    tables.make("t", columns, "k", buckets, rows, rest=rest)
+    make(tables, table, buckets=buckets, rows=rows)
     assert shuffled_rows(tables, "update t set v = v + 1") < 100
     source = "select id as k, 5 as v, concat('p', id % 3) as ds from range(10750, 11250)"
     merge = f"""merge into t using ({source}) as s on t.k = s.k and t.ds = s.ds
@@ -165,18 +168,17 @@ def test_seal_completes_an_interrupted_statement(tables: Tables, table: str) -> 
 def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> None:
     """A client would repeat a failed append, and add its rows twice."""
     append = "merge into t using (select 1L as k, 60 as v, 'p1' as ds) as s on false when not matched then insert *"
-    deletes = tables.settings({"spark.bucketing.write.retainOldFiles": "0s"})
-    with deletes, ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/00001_0_part.*") as operation:
-        statement = pool.submit(tables.sql, append)
-        operation.await_reached()
+    with (
+        tables.settings({"spark.bucketing.write.retainOldFiles": "0s"}),
+        while_held(tables.spark, "delete .*/00001_0_part.*", tables.sql, append) as statement,
+    ):
         (record,) = (tables.folder("t") / "_replaced").glob("2*")
         (removed,) = json.loads((record / "started").read_text())["removed"]
         old = tables.folder("t") / removed
         content = old.read_bytes()
         old.unlink()
         (old / "file").mkdir(parents=True)
-        operation.open()
-        assert statement.result()[0][0] == 1
+    assert statement.result()[0][0] == 1
     shutil.rmtree(old)
     old.write_bytes(content)
     tables.sql("refresh table t")
@@ -188,8 +190,7 @@ def test_committed_statement_succeeds_even_if_old_files_stay(tables: Tables) -> 
 
 @pytest.mark.parametrize("table", [pytest.param("parquet-ds", marks=pytest.mark.long), "orc-whole"], indirect=True)
 def test_statements_change_buckets_in_the_spark_layout(tables: Tables, table: str) -> None:
-    columns, rest = ("k bigint, v int", "partitioned by (ds string)") if table else ("k bigint, v int, ds string", "")
-    tables.make("t", columns, "k", 4, ROWS, rest=rest, stored="using parquet" if table else "using orc")
+    make(tables, table, "using parquet" if table else "using orc")
     bucket = r"cast(regexp_extract(input_file_name(), '_([0-9]+)[.][^/]*$', 1) as int)"
     placed = f"stock:select pmod(hash(k), 4) = {bucket}, count(*), sum(v) from t group by 1"
     source = "select id as k, 100 as v, if(id < 100, concat('p', id % 3), 'new') as ds from range(88, 102)"

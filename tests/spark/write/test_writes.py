@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import resource
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import sleep
 
 import pytest
 from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
-from local_files import held
+from local_files import while_held
 from partition_specs import condition_of, kept, put_parameters, seal_of
 from pyspark.errors import PySparkException
 
@@ -306,6 +307,11 @@ def test_full_disk_gives_an_error_of_one_line(tables: Tables, table: str, statem
 STOPS = ["rename .*/_temporary/.*", r"create .*/\.started-.*", r"create .*/\.outcome-.*", "create .*/done"]
 
 
+def patient(tables: Tables) -> AbstractContextManager[None]:
+    """Let statements wait for each other."""
+    return tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
+
+
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("partition", ["", "partitioned by (p int)"])
 @pytest.mark.some(2)
@@ -313,19 +319,12 @@ def test_appends_at_the_same_time_keep_all_rows_and_seals(tables: Tables, partit
     tables.make("t", "k bigint, v bigint" + ("" if partition else ", p int"), "k", 4, rest=partition)
     tables.sql("insert into t values (1, 0, 0)")
 
-    def append(number: int) -> None:
-        # Both appends create the partition.
-        tables.spark.sql(f"insert into {tables.database}.t select id, {number}, 5 from range(200)")
-
-    patient = tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
-    with patient, ThreadPoolExecutor(1) as pool, held(tables.spark, stop) as operation:
-        first = pool.submit(append, 1)
-        operation.await_reached()
-        append(2)
+    # Both appends create the partition.
+    append = f"insert into {tables.database}.t select id, {{}}, 5 from range(200)"
+    with patient(tables), while_held(tables.spark, stop, tables.spark.sql, append.format(1)):
+        tables.spark.sql(append.format(2))
         rows = tables.new_session().sql(f"select v, count(*) from {tables.database}.t group by v order by v").collect()
         assert [tuple(row) for row in rows] == [(0, 1), *([(1, 200)] if stop == STOPS[-1] else []), (2, 200)]
-        operation.open()
-        first.result()
     tables.sql("refresh table t")
     assert tables.sql("select v, count(*) from t group by v order by v") == [(0, 1), (1, 200), (2, 200)]
     assert tables.sql(f"select distinct status from bucket_specs('{tables.database}.t')") == [("sealed",)]
@@ -337,10 +336,8 @@ def test_append_seals_all_files_after_another_process_has_restored_an_older_seal
     """The metastore cannot compare a seal before it replaces it, so two processes may write their seals in the wrong order."""
     tables.make("t", "k bigint, v bigint", "k", 4, rest="partitioned by (p int)")
     tables.sql("insert into t values (1, 0, 0)")
-    patient = tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
-    with patient, ThreadPoolExecutor(1) as pool, held(tables.spark, STOPS[2]) as operation:
-        other = pool.submit(tables.spark.sql, f"insert into {tables.database}.t values (9, 9, 9)")
-        operation.await_reached()
+    append = f"insert into {tables.database}.t values (9, 9, 9)"
+    with patient(tables), while_held(tables.spark, STOPS[2], tables.spark.sql, append):
         seals = [seal_of(tables, "t", "p=0")]
         for key in (2, 3):
             tables.sql(f"insert into t values ({key}, 0, 0)")
@@ -348,26 +345,17 @@ def test_append_seals_all_files_after_another_process_has_restored_an_older_seal
         put_parameters(tables, "t", "p=0", {**seals[appended]})
         tables.sql("insert into t values (4, 0, 0)")
         assert tables.sql("select status from bucket_specs('t') where partition = 'p=0'") == [("sealed",)]
-        operation.open()
-        other.result()
 
 
 def test_version_that_two_statements_write_at_the_same_time_is_written_once(tables: Tables) -> None:
     tables.make("t", "k bigint, v bigint", "k", 4)
-    settings = {"write.recoverAfter": "60s", "write.txnAppId": "app", "write.txnVersion": "1"}
-    with (
-        tables.settings({f"spark.bucketing.{name}": value for name, value in settings.items()}),
-        ThreadPoolExecutor(2) as pool,
-        held(tables.spark, STOPS[2]) as operation,
-    ):
-        statement = f"insert into {tables.database}.t values (1, 1)"
-        first = pool.submit(tables.spark.sql, statement)
-        operation.await_reached()
-        second = pool.submit(tables.spark.sql, statement)
-        sleep(2)
-        assert not second.done()
-        operation.open()
-        first.result()
+    settings = {"spark.bucketing.write.txnAppId": "app", "spark.bucketing.write.txnVersion": "1"}
+    append = f"insert into {tables.database}.t values (1, 1)"
+    with patient(tables), tables.settings(settings), ThreadPoolExecutor(1) as pool:
+        with while_held(tables.spark, STOPS[2], tables.spark.sql, append):
+            second = pool.submit(tables.spark.sql, append)
+            sleep(2)
+            assert not second.done()
         second.result()
     tables.sql("refresh table t")
     assert tables.sql("select * from t") == [(1, 1)]
@@ -375,13 +363,9 @@ def test_version_that_two_statements_write_at_the_same_time_is_written_once(tabl
 
 def test_overwrite_of_a_partition_that_an_append_creates_keeps_the_appended_rows(tables: Tables) -> None:
     tables.make("t", "k bigint, v bigint", "k", 4, rest="partitioned by (p int)")
-    patient = tables.settings({"spark.bucketing.write.recoverAfter": "60s"})
-    with patient, ThreadPoolExecutor(1) as pool, held(tables.spark, STOPS[2]) as operation:
-        append = pool.submit(tables.spark.sql, f"insert into {tables.database}.t values (1, 1, 5)")
-        operation.await_reached()
+    append = f"insert into {tables.database}.t values (1, 1, 5)"
+    with patient(tables), while_held(tables.spark, STOPS[2], tables.spark.sql, append):
         tables.sql("insert overwrite t partition (p = 5) values (2, 2)")
-        operation.open()
-        append.result()
     tables.sql("refresh table t")
     assert sorted(tables.sql("select k, v, p from t")) == [(1, 1, 5), (2, 2, 5)]
 
@@ -396,13 +380,9 @@ def test_append_fails_if_another_program_deletes_its_files(tables: Tables, store
 
     statement = f"insert into {tables.database}.t {partition} select id, sha2(cast(id as string), 256) from range(100)"
     # The tasks have committed their files, and Spark deletes its temporary directory.
-    with ThreadPoolExecutor(1) as pool, held(tables.spark, "delete .*/_replaced/.*/_temporary") as cleaning:
-        inserting = pool.submit(tables.spark.sql, statement)
-        cleaning.await_reached()
+    cleaning = while_held(tables.spark, "delete .*/_replaced/.*/_temporary", tables.spark.sql, statement)
+    with pytest.raises(PySparkException, match=r"new files, as reported by the tasks") as caught, cleaning:
         next(folder.glob("_replaced/*/files/**/[!.]*.parquet")).unlink()
-        cleaning.open()
-        with pytest.raises(PySparkException, match=r"new files, as reported by the tasks") as caught:
-            inserting.result()
     assert has_labels(caught.value)
     assert tables.sql("select k, v from t") == []
 
@@ -413,12 +393,9 @@ def test_append_succeeds_if_another_statement_has_rewritten_its_rows(tables: Tab
     """After the commit, and before the record of the append is complete, an UPDATE replaces its files."""
     tables.make("t", "k bigint, v string" + ("" if partition else ", p int"), "k", 2, rest=partition)
     tables.sql("insert into t values (1, 'old', 1)")
-    with ThreadPoolExecutor(1) as pool, held(tables.spark, "create .*/done") as done:
-        append = pool.submit(tables.spark.sql, f"insert into {tables.database}.t values (1, 'new', 1), (2, 'new', 1)")
-        done.await_reached()
+    append = f"insert into {tables.database}.t values (1, 'new', 1), (2, 'new', 1)"
+    with while_held(tables.spark, "create .*/done", tables.spark.sql, append):
         tables.new_session().sql("update t set v = concat(v, '!')").collect()
-        done.open()
-        append.result()
     tables.sql("refresh table t")
     assert sorted(tables.sql("select k, v from t")) == [(1, "new!"), (1, "old!"), (2, "new!")]
     # The seal of the UPDATE stays.
