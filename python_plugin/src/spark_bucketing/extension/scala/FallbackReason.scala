@@ -17,6 +17,9 @@ object FallbackReason {
   val SealUnreadable = "seal-unreadable"
   val ColumnsChanged = "columns-changed"
   val MixedSpecs = "mixed-specs"
+  /** The reasons that another statement may have changed since the seals were read. */
+  val OfSeals: Set[String] = Set(NotSealed, SealStale, SealUnreadable, ColumnsChanged, MixedSpecs)
+
   val UnsupportedColumn = "unsupported-column"
   val ColumnNotRead = "column-not-read"
   val AmbiguousColumn = "ambiguous-column"

@@ -5,7 +5,7 @@ import java.util.{Collections, IdentityHashMap, Set => JSet}
 
 import org.apache.spark.sql.bucketing.compat.KnownBugs
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.execution.{SparkPlan, TakeOrderedAndProjectExec, UnaryExecNode}
+import org.apache.spark.sql.execution.{FilterExec, SparkPlan, TakeOrderedAndProjectExec, UnaryExecNode}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.{Exchange, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.internal.SQLConf
@@ -53,9 +53,9 @@ object BucketRequirements {
       }
   }
 
-  /** Returns whether ORDER BY ... LIMIT needs only the first rows of each bucket. Then, its tasks do not read further. */
+  /** Returns whether ORDER BY ... LIMIT needs only the first rows of each bucket. Then, its tasks do not read further, unless a filter finds few rows. */
   private def takesFirstRows(top: TakeOrderedAndProjectExec): Boolean = scansOf(top.child) match {
-    case Seq(scan) => scan.isSortedBy(top.sortOrder)
+    case Seq(scan) => scan.isSortedBy(top.sortOrder) && (scan.read.partitions >= BucketTasks.cores(scan.session) || !top.child.exists(_.isInstanceOf[FilterExec]))
     case _ => false
   }
 

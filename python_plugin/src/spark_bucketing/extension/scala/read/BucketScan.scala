@@ -101,7 +101,7 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
   }
   override def hashCode: Int = 31 * super.hashCode + bucketed.##
 
-  // EXPLAIN shows Spark's own file index, because its class tells whether Spark has pruned partitions.
+  // EXPLAIN shows the file index below CurrentFiles, because its class tells whether Spark has pruned partitions.
   override lazy val metadata: Map[String, String] =
     copy(relation = relation.copy(location = stockFiles, bucketSpec = None)(relation.sparkSession)).metadata ++ Option(bucketed).map("Bucketed" -> _) ++ prunedBuckets
 

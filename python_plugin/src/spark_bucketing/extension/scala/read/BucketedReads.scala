@@ -22,7 +22,15 @@ object BucketedReads extends Logging {
 
   private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
 
+  @tailrec
   def apply(plan: SparkPlan): SparkPlan = {
+    val read = withBuckets(plan)
+    // Another session may have sealed files since Spark selected the partitions. Then, read their seals again.
+    val outdated = read.collect { case scan: FallbackScan if FallbackReason.OfSeals(scan.why.code) => KeptSeals.in(scan) }.flatten
+    if (outdated.map(_.forget()).contains(true)) apply(plan) else read
+  }
+
+  private def withBuckets(plan: SparkPlan): SparkPlan = {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
     if (!claimed.exists(_.isInstanceOf[BucketAwareScan])) plan
     else {

@@ -14,47 +14,70 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources._
 
+/** A file index that keeps the seals of the partitions that a query selects. Spark's own index drops them. */
+trait KeptSeals extends FileIndex {
+
+  @volatile private var areOutdated = false
+
+  protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition]
+
+  /** Returns the partitions with the seals that they had when Spark selected them, or None if these are outdated. */
+  def partitions(filters: Seq[Expression]): Option[Seq[CatalogTablePartition]] = if (areOutdated) None else Some(selected(filters))
+
+  /** Returns false if it has been called before. */
+  def forget(): Boolean = {
+    val first = !areOutdated
+    areOutdated = true
+    first
+  }
+}
+
+object KeptSeals {
+  def in(scan: FileSourceScanExec): Option[KeptSeals] = Some(CurrentFiles.stock(scan.relation.location)).collect { case kept: KeptSeals => kept }
+}
+
 /**
- * Spark's index of a partitioned table, for one query. It keeps the seals of the partitions that the query selects. Spark's own index drops them, and to ask the
- * metastore again would take a second for 10,000 partitions.
+ * Spark's index of a partitioned table, for one query. To ask the metastore for the seals again would take a second for 10,000 partitions.
  *
  * @param stock Spark's index, which later queries of the session also use
  */
-class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) extends CatalogFileIndex(session, stock.table, stock.sizeInBytes) {
+class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) extends CatalogFileIndex(session, stock.table, stock.sizeInBytes) with KeptSeals {
 
-  private val selections = mutable.Map.empty[Any, SelectedPartitions]
-
-  override def filterPartitions(filters: Seq[Expression]): SelectedPartitions = synchronized {
-    selections.getOrElseUpdate(PerQueryCache.comparable(filters), select(filters))
+  /** The partitions that filters select. Their files are listed when Spark asks for the index. */
+  private class Selection(filters: Seq[Expression]) {
+    private val (start, conf) = (System.nanoTime(), session.sessionState.conf)
+    private val found = ExternalCatalogUtils.listPartitionsByFilter(conf, session.sessionState.catalog, table, filters)
+    val partitions: Seq[CatalogTablePartition] = found.map(SealedCatalogIndex.onlySeal)
+    private val spec = PartitionSpec(partitionSchema, found.map { partition =>
+      val path = new Path(partition.location)
+      PartitionPath(partition.toRow(partitionSchema, conf.sessionLocalTimeZone), path.getFileSystem(hadoopConf).makeQualified(path))
+    })
+    private val nanos = System.nanoTime() - start
+    lazy val index = new SelectedPartitions(session, spec, partitions, Compat.listingCache(stock).getOrElse(NoopCache), nanos)
   }
+
+  private val selections = mutable.Map.empty[Set[Expression], Selection]
+
+  private def selection(filters: Seq[Expression]): Selection = synchronized(selections.getOrElseUpdate(PerQueryCache.comparable(filters), new Selection(filters)))
+
+  override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = selection(filters).partitions
+
+  override def filterPartitions(filters: Seq[Expression]): InMemoryFileIndex = selection(filters).index
 
   override def refresh(): Unit = synchronized {
     selections.clear()
     stock.refresh()
   }
-
-  private def select(filters: Seq[Expression]): SelectedPartitions = {
-    val start = System.nanoTime()
-    val conf = session.sessionState.conf
-    val found = ExternalCatalogUtils.listPartitionsByFilter(conf, session.sessionState.catalog, table, filters)
-    val partitions = found.map { partition =>
-      val path = new Path(partition.location)
-      PartitionPath(partition.toRow(partitionSchema, conf.sessionLocalTimeZone), path.getFileSystem(hadoopConf).makeQualified(path))
-    }
-    new SelectedPartitions(session, PartitionSpec(partitionSchema, partitions), found.map(SealedCatalogIndex.onlySeal),
-      Compat.listingCache(stock).getOrElse(NoopCache), System.nanoTime() - start)
-  }
 }
 
-/**
- * Spark's index of some partitions.
- *
- * @param partitions the partitions, with the seals that they had before Spark listed their files
- */
-class SelectedPartitions(session: ClassicSession, spec: PartitionSpec, val partitions: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long)
-  extends InMemoryFileIndex(session, spec.partitions.map(_.path), Map.empty, Some(spec.partitionColumns), cache, Some(spec), Some(nanos))
+/** Spark's index of some partitions, which Spark has selected before it plans the scan. */
+class SelectedPartitions(session: ClassicSession, spec: PartitionSpec, of: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long)
+  extends InMemoryFileIndex(session, spec.partitions.map(_.path), Map.empty, Some(spec.partitionColumns), cache, Some(spec), Some(nanos)) with KeptSeals {
+  override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = of
+}
 
 object SealedCatalogIndex {
 
@@ -69,7 +92,7 @@ object SealedCatalogIndex {
     of.spec, CatalogStorageFormat.empty.copy(locationUri = of.storage.locationUri), of.parameters.filter { case (key, _) => Seal.Keys.exists(_ == key) })
 }
 
-/** Gives the bucketed tables of a query an index that keeps seals, before Spark selects partitions. Relations of the same table share it. */
+/** Gives the bucketed tables of a query an index that keeps seals, before Spark selects partitions. Relations of the same table share it, except in subqueries. */
 object KeepSeals extends Rule[LogicalPlan] {
 
   // Spark's index equals the new one, and transform() keeps an equal node. Therefore, another node is in its place for a moment.
@@ -81,7 +104,7 @@ object KeepSeals extends Rule[LogicalPlan] {
     val made = new IdentityHashMap[CatalogFileIndex, SealedCatalogIndex]
     plan.transform { case relation: LogicalRelation =>
       relation.relation match {
-        case files @ HadoopFsRelation(stock: CatalogFileIndex, partition, _, _, _, _) if partition.nonEmpty && stock.table.bucketSpec.isDefined =>
+        case files @ HadoopFsRelation(stock: CatalogFileIndex, partition, _, _, _, _) if partition.nonEmpty && stock.table.bucketSpec.isDefined && !stock.isInstanceOf[KeptSeals] =>
           val index = made.computeIfAbsent(stock, new SealedCatalogIndex(files.sparkSession.asInstanceOf[ClassicSession], _))
           Changed(relation.copy(relation = files.copy(location = index)(files.sparkSession)))
         case _ => relation

@@ -117,16 +117,18 @@ object SealedSpecs {
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
       // If a DataFrame or a cached query was analyzed before the table was sealed, its metadata has no seal yet.
       case Some(noted) => read(noted).map { found =>
-        // The seals of partitions are not part of this metadata.
-        if (noted.partitionColumnNames.nonEmpty && found.isRight || isProven(found, files)) found else read(current(scan, cached)).getOrElse(found)
+        if (isProven(noted, found, files)) found else read(current(scan, cached)).getOrElse(found)
       }
       case None => read(current(scan, cached))
     }
   }
 
-  /** Returns whether seals that were read earlier are those of the files. */
-  private def isProven(read: Outcome, files: LazyFileListing): Boolean =
-    read.exists(found => found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
+  /**
+   * Returns whether the captured metadata is current. It has no seals of partitions. For an unpartitioned table, this method
+   * compares the seal with the files.
+   */
+  private def isProven(table: CatalogTable, read: Outcome, files: LazyFileListing): Boolean =
+    read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
 
   /** Returns how to read a sealed table in the Spark layout. Stock Spark reads other tables, with the table's bucket spec. */
   private def sparkLayout(
@@ -148,11 +150,9 @@ object SealedSpecs {
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec,
       files: LazyFileListing): Outcome = {
     val hashes = PartitionFiles.hashesOf(table)
-    def read(parts: Seq[Part]) = of(parts, scan, table, ofTable, hashes.head, files)
-    if (table.partitionColumnNames.isEmpty || isAssumed(scan)) read(Seq(whole(scan, table, hashes)))
-    // Another session may have sealed the files since Spark selected the partitions. Then, their new seals are in the metastore.
-    else selected(scan).map(parts(scan, table, hashes, _)).filter(_.forall(_.seal.isRight)).map(read).filter(found => found.isLeft || isProven(found, files))
-      .getOrElse(read(partitions(scan, table, hashes)))
+    val found = if (table.partitionColumnNames.isEmpty || isAssumed(scan)) Seq(whole(scan, table, hashes))
+      else KeptSeals.in(scan).flatMap(_.partitions(filtersOf(scan))).fold(partitions(scan, table, hashes))(parts(scan, table, hashes, _))
+    of(found, scan, table, ofTable, hashes.head, files)
   }
 
   private def of(parts: Seq[Part], scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash, files: LazyFileListing): Outcome = {
@@ -199,13 +199,6 @@ object SealedSpecs {
       parts(scan, table, hashes, Compat.partitionsBy(scan.relation.sparkSession, table, filters))
     }
   }
-
-  /** Returns the partitions that the query selects, with the seals that they had when Spark selected them. */
-  private def selected(scan: FileSourceScanExec): Option[Seq[CatalogTablePartition]] = (CurrentFiles.stock(scan.relation.location) match {
-    case index: SealedCatalogIndex => Some(index.filterPartitions(filtersOf(scan)))
-    case index: SelectedPartitions => Some(index)
-    case _ => None
-  }).map(_.partitions)
 
   private def filtersOf(scan: FileSourceScanExec): Seq[Expression] = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
 
