@@ -254,7 +254,7 @@ def test_store_without_exclusive_creation_undoes_only_when_told(tables: Tables) 
         lists = {"added": ["p=1/00000_0_part-new.c000"], "removed": [], "created": [], "exclusive": False}
         (record / "started").write_text(json.dumps(lists))
         for statement in (STATEMENTS["delete"], OVERWRITE, "alter table t recover files"):
-            with pytest.raises(PySparkException, match=r"(?s)exactly one of two statements.*RECOVER FILES FORCE"):
+            with pytest.raises(PySparkException, match=r"(?s)decide its outcome differently.*RECOVER FILES FORCE"):
                 tables.sql(statement)
         assert rows(tables) == MERGED
         assert tables.sql("alter table t recover files force") == [("undone",)]
