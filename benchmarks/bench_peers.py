@@ -434,7 +434,7 @@ def main() -> None:
         "--rows",
         type=int,
         default=2_000_000,
-        help="number of rows of merges and lookups; half of those of `buckets`",
+        help="number of rows of merges and lookups; buckets have twice as many",
     )
     parser.add_argument("--files", type=int, default=1000, help="number of files of the lookups")
     parser.add_argument(

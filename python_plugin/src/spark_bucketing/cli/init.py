@@ -20,7 +20,14 @@ from spark_bucketing.edits import ConfigChange, FileEdit, apply, unified_diff
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
-from spark_bucketing.init.initialize import config_edits, is_package, model_edits, package_edit, profile_edit
+from spark_bucketing.init.initialize import (
+    BUCKET_BYTES,
+    config_edits,
+    is_package,
+    model_edits,
+    package_edit,
+    profile_edit,
+)
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
@@ -28,8 +35,6 @@ from spark_bucketing.units import count
 from spark_bucketing.units import size as size_text
 
 _CHECKOUT = Path(__file__).parents[4]
-# The smallest table that advise proposes to bucket, in bytes.
-_SMALLEST = 256 * 2**20
 
 
 @click.command()
@@ -107,11 +112,19 @@ def init(
         click.echo("No file was changed.")
         return
     apply(target.project_dir, edits)
-    setup = any(edit.path.name in ("packages.yml", "dependencies.yml") for edit in edits)
-    click.echo(f"Changed {', '.join(str(edit.path) for edit in edits)}. Next:" + "\n  dbt deps" * setup)
-    if models:
-        click.echo(f"  dbt run --select {' '.join(models)}")
-        click.echo(f"  spark-bucketing check --select {' '.join(f'{name}+' for name in models)}")
+    commands = _next_commands(edits, models)
+    changed = f"Changed {', '.join(str(edit.path) for edit in edits)}."
+    click.echo("\n  ".join([f"{changed} Next:", *commands]) if commands else changed)
+
+
+def _next_commands(edits: list[FileEdit], models: list[str]) -> list[str]:
+    """Return the commands that install the package, and build and check the models."""
+    adds_package = any(edit.path.name in ("packages.yml", "dependencies.yml") for edit in edits)
+    of_models = [
+        f"dbt run --select {' '.join(models)}",
+        f"spark-bucketing check --select {' '.join(f'{name}+' for name in models)}",
+    ]
+    return ["dbt deps"] * adds_package + (of_models if models else [])
 
 
 def _planned(
@@ -181,7 +194,7 @@ def no_buckets(advice: Advice) -> str:
     if not moved:
         return "No model gets buckets: the project has no query that Spark can plan and that shuffles or sorts rows."
     most = f"the query of {model} shuffles and sorts the most, {bytes_text(moved)}"
-    if moved < _SMALLEST:
+    if moved < BUCKET_BYTES:
         return f"No model gets buckets: {most}. Tables of less than 256 MiB do not need buckets."
     return (
         f"No model gets buckets: if each query runs once per build, no buckets save more than they cost. Here, {most}. "

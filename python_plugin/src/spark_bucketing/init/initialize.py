@@ -24,8 +24,8 @@ from spark_bucketing.spec import number_of_buckets
 PACKAGE = "spark_bucketing"
 # Comma-separated settings, which may already have entries.
 _LISTS = ("spark.jars", "spark.sql.extensions")
-# Target size of a bucket's file.
-_BUCKET_BYTES = 256 * 2**20
+#: Target size of a bucket's file, in bytes. A smaller table needs no buckets.
+BUCKET_BYTES = 256 * 2**20
 _BUCKETED = {
     "view": "bucketed_table",
     "table": "bucketed_table",
@@ -167,12 +167,12 @@ def model_edits(
             expected="a table to measure, or a number",
             instead="--size 50GiB, or --buckets 64",
         )
-    buckets = buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
+    buckets = buckets or number_of_buckets(size or 0, BUCKET_BYTES)
     change = {"materialized": _BUCKETED[materialized], "clustered_by": list(columns), "buckets": buckets}
     if "bucket_hash" not in node["config"]:
         change["bucket_hash"] = _common_hash(models)
     edits, notes = config_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
-    if size is not None and size < _BUCKET_BYTES:
+    if size is not None and size < BUCKET_BYTES:
         notes.append(
             f"The table of model `{name}` is smaller than 256 MiB. Buckets do not help tables that Spark can broadcast."
         )
