@@ -196,6 +196,8 @@ SETTINGS = [
     # Spark does not use a subset of the keys if the setting requires all cluster keys.
     ("spark.sql.requireAllClusterKeysForCoPartition", "true", "select * from m join plain p on m.k = p.k and m.t = cast(p.u as string) and m.v = p.u", (2, 2, 0)),
     ("spark.sql.codegen.wholeStage", "false", "select * from a join b on a.k = b.k", (0, 0, 2)),
+    # Then, Spark uses buckets also where no operator requires them.
+    ("spark.sql.sources.bucketing.autoBucketedScan.enabled", "false", "select k from b order by k desc limit 5", (0, 0, 1)),
 ]  # fmt: skip
 
 

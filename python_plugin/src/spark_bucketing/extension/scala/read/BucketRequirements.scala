@@ -41,7 +41,7 @@ object BucketRequirements {
 
   private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
     case scan: BucketScan => if (used || scan.read.slices.isDefined) needed.add(scan)
-    case top: TakeOrderedAndProjectExec => collect(top.child, takesFirstRows(top), needed)
+    case top: TakeOrderedAndProjectExec if takesFirstRows(top) => collect(top.child, used = true, needed)
     case _ =>
       // Operators above cannot use the buckets below an operator that changes the partitioning. They also cannot use them if
       // a child does not satisfy the required distribution, because Spark then adds an exchange.
