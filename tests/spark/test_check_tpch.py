@@ -90,12 +90,17 @@ def test_every_exchange_and_sort_has_a_reason(
     assert {query: missing for query, missing in found.items() if missing} == {}
 
 
+# With 4 buckets in each task, q18 sorts its groups of lineitem. The real tables have no files, so their tasks have nothing to sort.
+SORTED_IF_EMPTY = {("mixed", ON): {"q18"}}
+
+
 @pytest.mark.parametrize(("layout", "extension", "aqe", "queries"), [("hive", ON, OFF, ("q02", "q11", "q21")), *ALL])
 def test_hypothetical_tables_that_change_nothing_change_no_plan(
     layouts: dict[str, Checked], layout: str, extension: str, aqe: str, queries: Collection[str]
 ) -> None:
     checked, settings = _ready(layouts, layout), _settings(extension, aqe)
-    counts = {query: checked.counts(QUERIES[query], settings) for query in queries}
+    compared = [query for query in queries if query not in SORTED_IF_EMPTY.get((layout, extension), ())]
+    counts = {query: checked.counts(QUERIES[query], settings) for query in compared}
     assert {query: found for query, found in counts.items() if found[0] != found[1]} == {}
 
 
