@@ -211,9 +211,9 @@ class Generator:
 
     def _rows(self) -> str:
         pick = self.random
-        numbers = {"a": pick.choice((1, 3, 7)), "b": pick.randrange(9), "m": pick.choice((5, 60, 300))}
+        numbers = {"a": pick.choice((1, 3, 7)), "b": pick.randrange(9), "m": pick.choice((1, 5, 60, 300))}
         columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
-        return f"select {columns} from range({pick.choice((0, 3, 60, 150))})"
+        return f"select {columns} from range({pick.choice((0, 3, 60, 150, 600))})"
 
     def settings(self) -> dict[str, str]:
         """Choose settings of Spark and of the extension for one query."""
@@ -237,9 +237,13 @@ class Generator:
             "spark.bucketing.union.enabled": pick(("true", "true", "false")),
             "spark.bucketing.read.partitionBytes": pick(("0", "1k", "64m")),
             "spark.bucketing.read.maxPartitionBytes": pick(("1g", "400")),
-            "spark.bucketing.read.rangeBytes": pick(("32m", "1", "200")),
+            "spark.bucketing.read.rangeBytes": pick(("32m", "1", "1", "200")),
             "spark.bucketing.read.sparkLayout": pick(("true", "true", "true", "false")),
         }
+
+    def cores(self) -> int:
+        """Choose how many cores the planner assumes. With many, it divides buckets."""
+        return self.random.choice((2, 8, 8))
 
     def reader(self) -> dict[str, str]:
         """Choose settings that change what Spark reads, for the query both with the extension and on stock Spark."""

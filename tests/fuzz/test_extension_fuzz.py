@@ -12,7 +12,7 @@ from collections import Counter
 from time import monotonic
 
 import pytest
-from bucketed_tables import ERRORS, Tables
+from bucketed_tables import ERRORS, Tables, cores, small_pages
 from generator import EVOLVED, Generator, Query, Table
 from peers import comet_settings
 from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ def more_settings() -> dict[str, str]:
 @pytest.mark.long
 def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
     tables = Tables(spark, "extension_fuzz")
-    with tables.settings(ALWAYS):
+    with small_pages(spark), tables.settings(ALWAYS):
         compare_all(tables)
 
 
@@ -55,7 +55,7 @@ def compare_all(tables: Tables) -> None:
     """Run all cases, and check that some of each kind read buckets."""
     began = monotonic()
     seen: Counter[str] = Counter()
-    mixed, broken, codes = seen.copy(), seen.copy(), seen.copy()
+    mixed, broken, codes, divided = seen.copy(), seen.copy(), seen.copy(), seen.copy()
     native = 0
     for start in range(0, CASES, CASES_PER_POOL):
         generator = Generator(tables, SEED * 100_000 + start)
@@ -70,18 +70,24 @@ def compare_all(tables: Tables) -> None:
                 reader = generator.reader()
                 refresh(tables, read)
                 stock = outcome(tables, query.rows, STOCK | reader)
-            kind, plan = compare(tables, generator.settings() | reader, pool, query, stock, f"seed {SEED}, case {case}")
+            with cores(tables.spark, generator.cores()):
+                kind, plan = compare(
+                    tables, generator.settings() | reader, pool, query, stock, f"seed {SEED}, case {case}"
+                )
             seen[kind] += 1
             mixed[kind] += any(table.evolved for table in read)
             broken[kind] += any(table.is_broken for table in read)
+            divided.update(set(re.findall("by range|merged|skew=true", plan)))
             native += len(re.findall(r"CometNativeScan .*Bucketed: true \(", plan))
             # Count the reasons for ordinary scans, and the hashes of bucketed scans.
             codes.update(set(re.findall(r"Bucketed: (?:false \[|true \(\d+ )([\w-]+)", plan)))
         print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
         print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
-        print(f"native scans: {native}", flush=True)
+        print(f"native scans: {native}, divided: {dict(divided)}", flush=True)
     assert seen["bucketed"] > 0
     assert bool(native) == WITH_COMET
+    if CASES >= ENOUGH and not WITH_COMET:
+        assert divided["by range"] > 0, "no bucket was divided into ranges"
     # A single pool may by chance have no table with mixed specs, but several pools have some.
     # Comet reads few of them.
     if ENOUGH * (5 if WITH_COMET else 1) <= EVOLVED * CASES:

@@ -228,6 +228,26 @@ def cores(spark: SparkSession, number: int) -> Iterator[None]:
 
 
 @contextmanager
+def small_pages(spark: SparkSession) -> Iterator[None]:
+    """Write small pages, row groups and stripes inside the block, so that small files can be divided."""
+    conf = spark._jsparkSession.sparkContext().hadoopConfiguration()
+    settings = {
+        "parquet.page.row.count.limit": "20",
+        "parquet.block.size": "5000",
+        "orc.rows.between.memory.checks": "100",
+        "orc.stripe.size": "1000",
+        "orc.stripe.row.count": "100",
+    }
+    for key, value in settings.items():
+        conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in settings:
+            conf.unset(key)
+
+
+@contextmanager
 def no_extension(spark: SparkSession) -> Iterator[None]:
     """Hide the extension's functions inside the block, as in a session without the extension."""
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()

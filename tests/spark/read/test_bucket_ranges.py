@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyspark
 import pytest
-from bucketed_tables import Shape, Tables, cores
+from bucketed_tables import Shape, Tables, cores, small_pages
 
 from conftest import all_long_but
 
@@ -36,20 +36,8 @@ def rows(of: str, number: int = 2000) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def pages(tables: Tables) -> Iterator[None]:
-    """Write small pages and stripes, so that small files have several cut points."""
-    conf = tables.spark._jsparkSession.sparkContext().hadoopConfiguration()
-    settings = {
-        "parquet.page.row.count.limit": "20",
-        "parquet.block.size": "5000",
-        "orc.rows.between.memory.checks": "100",
-        "orc.stripe.size": "1000",
-        "orc.stripe.row.count": "100",
-    }
-    for key, value in settings.items():
-        conf.set(key, value)
-    yield
-    for key in settings:
-        conf.unset(key)
+    with small_pages(tables.spark):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -31,12 +31,12 @@ object BucketFiles {
   // ^(\d{1,9})_\d+.*$
   private def bucketOfHiveName(name: String): Option[Int] = {
     val end = digitsEnd(name, 0)
-    val isName = end < name.length && name.charAt(end) == '_' && digitsEnd(name, end + 1) > end + 1 && !hasLineEnd(name)
+    val isName = end < name.length && name.charAt(end) == '_' && digitsEnd(name, end + 1) > end + 1
     if (isName) number(name, 0, end) else None
   }
 
   // ^part-.*_(\d{1,9})(?:\..*)?$
-  private def bucketOfSparkName(name: String): Option[Int] = if (!name.startsWith("part-") || hasLineEnd(name)) None else
+  private def bucketOfSparkName(name: String): Option[Int] = if (!name.startsWith("part-")) None else
     Iterator.iterate(name.lastIndexOf('_'))(at => name.lastIndexOf('_', at - 1)).takeWhile(_ >= "part-".length).map { at =>
       val end = digitsEnd(name, at + 1)
       if (end == name.length || name.charAt(end) == '.') number(name, at + 1, end) else None
@@ -50,10 +50,6 @@ object BucketFiles {
 
   private def number(name: String, start: Int, end: Int): Option[Int] =
     if (end == start || end - start > 9) None else Some(Integer.parseInt(name, start, end, 10))
-
-  private def hasLineEnd(name: String): Boolean = LineEnds.exists(name.indexOf(_) >= 0)
-
-  private val LineEnds = Array[Int]('\n', '\r', '\u0085', '\u2028', '\u2029')
 
   // Extracts the name from the text of the URL. A table may have 100,000 files, and parsing each as a Path would be slow.
   def nameOf(file: String): String = {

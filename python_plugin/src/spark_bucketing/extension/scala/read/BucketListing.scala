@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import scala.collection.concurrent.TrieMap
+
 import org.apache.spark.sql.bucketing.compat.ScanFiles
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.FileSourceScanExec
@@ -17,7 +19,13 @@ class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = N
   /** The files that are not empty. An empty file has no rows, and no footer that a reader could open. */
   lazy val files: Array[PartitionedFile] = ScanFiles.of(stock).filter(_.length > 0)
 
-  lazy val bytes: Long = files.map(_.fileSize).sum
+  lazy val bytes: Long = BucketListing.bytes(files)
+
+  private val assigned = TrieMap.empty[Any, IndexedSeq[Seq[PartitionedFile]]]
+
+  /** Returns the files that each partition of a scan reads. Planning copies a scan several times. */
+  def ofPartitions(read: BucketRead): IndexedSeq[Seq[PartitionedFile]] =
+    assigned.getOrElseUpdate((read.of.hash, read.of.buckets, read.partitions, read.ranges, read.slices), BucketScan.spread(files, read))
 
   /**
    * Returns the listing with fewer files.
@@ -30,6 +38,13 @@ class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = N
 }
 
 object BucketListing {
+
+  // Does not box the lengths, as sum would.
+  def bytes(files: Iterable[PartitionedFile]): Long = {
+    var bytes = 0L
+    files.foreach(bytes += _.length)
+    bytes
+  }
 
   /** The cache key for the files of a scan. File indexes are compared by reference, because equal indexes may list different files. */
   private class Asked(val index: FileIndex, val filters: Seq[Set[Expression]]) {

@@ -276,8 +276,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def numFiles: Long = files.files.length
 
   /** The files that each partition reads, from the listing. */
-  lazy val filesOfPartitions: IndexedSeq[Seq[PartitionedFile]] =
-    BucketScan.spread(files.files, read)
+  def filesOfPartitions: IndexedSeq[Seq[PartitionedFile]] = files.ofPartitions(read)
 
   /** Returns a copy with another number of partitions. The copy is sorted only if each partition has at most one file. */
   def as(partitions: Int): BucketScan = {
@@ -307,7 +306,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def largest(number: Int): Seq[PartitionedFile] = files.files.sortBy(-_.length).take(number).toSeq
 
   /** Returns the size of each partition in bytes. */
-  def bytesOfPartitions: Seq[Long] = filesOfPartitions.map(_.map(_.length).sum)
+  lazy val bytesOfPartitions: Seq[Long] = filesOfPartitions.map(BucketListing.bytes)
 
   /**
    * Returns whether the scan can merge the files of every partition by the sort columns. A merge opens all files of a
@@ -328,7 +327,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   override lazy val inputRDD: RDD[InternalRow] = {
     val left = dynamicallySelectedPartitions
-    val files = if (listing != null && (left eq listing.stock)) filesOfPartitions else BucketScan.spread(new BucketListing(left).files, read)
+    val files = if (listing != null && (left eq listing.stock)) filesOfPartitions else new BucketListing(left).ofPartitions(read)
     val rows = if (read.merged) mergedFiles(files) else scanned(files)
     sendDriverMetrics()
     rows
@@ -413,13 +412,13 @@ object BucketScan {
 
   /** Assigns files to partitions by bucket id, and returns the files of each partition. */
   def spread(files: Array[PartitionedFile], read: BucketRead): IndexedSeq[Seq[PartitionedFile]] = {
-    val spread = Array.fill(read.partitions)(Seq.newBuilder[PartitionedFile])
+    val spread = Array.fill(read.partitions)(Vector.newBuilder[PartitionedFile])
     for {
       file <- files
       bucket = BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).get
       partition <- read.partitionsOf(bucket % read.of.buckets)
     } spread(partition) += read.ranges.fold(file)(ranges => inRange(file, partition / ranges.buckets))
-    val found = spread.toIndexedSeq.map(_.result())
+    val found: IndexedSeq[Seq[PartitionedFile]] = spread.toIndexedSeq.map(_.result())
     read.slices.fold(found)(_.filesOfTasks(found).toIndexedSeq)
   }
 

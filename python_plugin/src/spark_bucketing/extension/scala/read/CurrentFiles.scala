@@ -113,19 +113,22 @@ object CurrentFiles {
     val shared = SealedCatalogIndex.stock(index)
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
-    // A query of a table without records does not need the names.
-    lazy val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
     val conf = Compat.hadoopConf(session)
     val records = Replacement.forReader(new Path(table.location), conf)
+    // The names of the files in the directories of the records. A table may have 100,000 other files.
+    lazy val found = {
+      val changed = records.flatMap(of => of.added ++ of.removed).map(TableFiles.folderOf).toSet
+      def isChanged(directory: PartitionDirectory) =
+        table.partitionColumnNames.isEmpty || directory.files.headOption.exists(file => changed(names.folderOf(file.fileStatus.getPath)))
+      all.iterator.filter(isChanged).flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
+    }
     val committed = records.filter(_.isCommitted)
     val removed = committed.flatMap(_.removed).toSet
     // If Spark has pruned partitions, the index has only the directories of the others.
-    val folders = index match {
-      case of: InMemoryFileIndex => Some(of.rootPaths.map(folder => names.folderOf(new Path(folder, "file"))).toSet)
-      case _ => None
-    }
+    val pruned = Some(index).collect { case of: InMemoryFileIndex => of }
+    lazy val folders = pruned.map(_.rootPaths.map(folder => names.folderOf(new Path(folder, "file"))).toSet)
     def isListed(name: String) = folders.forall(_.contains(TableFiles.folderOf(name)))
-    def isOlder(than: Replacement) = hasGone(than, found, names, conf) || {
+    def isOlder(than: Replacement) = than.removed.nonEmpty && hasGone(than, found, names, conf) || {
       val (added, gone) = (than.added.filter(isListed), than.removed.filter(isListed))
       val current = added.filterNot(removed)
       // A record without files is about a statement of Spark, which may have changed any files.
@@ -134,7 +137,7 @@ object CurrentFiles {
     } && !listedSince.getOrDefault(shared, Set.empty)(than.name)
     // A new record may be of other partitions, and its statement may have deleted a record of these. Spark caches listings across queries, by partition.
     val known = committed.map(_.name).toSet
-    val cache = if (folders.isDefined && table.partitionColumnNames.nonEmpty) Compat.listingCache(index) else None
+    val cache = if (pruned.isDefined && table.partitionColumnNames.nonEmpty) Compat.listingCache(index) else None
     val isCacheOlder = cache.flatMap(of => Option(listedSince.putIfAbsent(of, known))).exists(before => !known.subsetOf(before))
     if (!isCacheOlder && !committed.exists(isOlder)) {
       records.foreach(_.checkRestored(name => found(name)))

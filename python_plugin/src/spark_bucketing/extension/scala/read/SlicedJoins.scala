@@ -99,14 +99,13 @@ object SlicedJoins extends Logging {
    * Returns the slices of a scan if some of its partitions have many rows, and more bytes than those of the other scans, which several tasks read.
    */
   private def slices(scan: BucketScan, others: Seq[BucketScan]): Option[(BucketScan, BucketSlices)] = try {
-    val files = scan.filesOfPartitions
-    val all = files.flatten.map(file => file.urlEncodedPath -> file).toMap
-    val bytes = files.map(_.map(_.length).sum)
-    val ofOthers = others.map(_.bytesOfPartitions).transpose.map(_.sum)
+    val (files, bytes) = (scan.filesOfPartitions, scan.bytesOfPartitions)
+    lazy val all = files.flatten.map(file => file.urlEncodedPath -> file).toMap
+    lazy val ofOthers = others.map(_.bytesOfPartitions).transpose.map(_.sum)
     // Without a large bucket, it is not necessary to read footers.
     val isEven = bytes.max < bytes.sum / bytes.count(_ > 0).max(1) * MinSkew && scan.read.ranges.isEmpty
     val column = scan.rangeColumn.filter(column => BucketRanges.supports(column.dataType))
-    if (isEven || all.size > MaxFiles || column.isEmpty || scan.relation.location.isInstanceOf[AssumedFileIndex] || bytes.max < 2 * BucketingConf.rangeBytes) None
+    if (isEven || scan.numFiles > MaxFiles || column.isEmpty || scan.relation.location.isInstanceOf[AssumedFileIndex] || bytes.max < 2 * BucketingConf.rangeBytes) None
     else {
       val parts = all.keys.toSeq.zip(CutPoints.partsOf(scan, column.get, all.values.toSeq)).toMap
       val rows = files.zipWithIndex.map { case (of, partition) => of.map(file => file.urlEncodedPath -> weighed(scan, partition, parts(file.urlEncodedPath))) }
