@@ -57,6 +57,10 @@ def made(tables: Tables, pages: None) -> Tables:
     tables.make("sparks", COLUMNS, "k", 2, stored="using parquet")
     with tables.settings({"spark.bucketing.enabled": "true"}):
         tables.sql(f"insert into sparks {rows('bigint')}")
+        tables.make("evolved", COLUMNS, "k", 2, rest="partitioned by (p int)")
+        tables.sql(f"insert into evolved partition (p = 1) {rows('bigint')}")
+        tables.sql("alter table evolved clustered by (k) sorted by (k) into 4 buckets")
+        tables.sql(f"insert into evolved partition (p = 2) {rows('bigint', 500)}")
     tables.create(f"plain stored as parquet as {rows('bigint')}")
     return tables
 
@@ -90,6 +94,9 @@ PLANS = [
     ("select k, count(*) from (select k from two union all select k from other) group by k", Shape(0, 0, 2), RANGED),
     ("select k, count(*) from two where k > 5000000000 and v % 2 = 0 group by k", Shape(0, 0, 1), RANGED),
     ("select k as z, n + 1 from (select k, count(*) as n from two group by k)", Shape(0, 0, 1), RANGED),
+    # Partitions with 2 and with 4 buckets are read as 2 first.
+    (join("evolved", "two"), Shape(0, 0, 2), RANGED),
+    ("select k, count(*) from evolved group by k", Shape(0, 0, 1), RANGED),
     # The files of a bucket are merged in each range.
     (join("files", "two"), Shape(0, 0, 2), RANGED),
     ("select k, count(*) from files group by k", Shape(0, 0, 1), RANGED),
