@@ -1,8 +1,8 @@
 """Compare this package with plain Parquet, stock buckets, Iceberg, Delta and Comet in Spark 4.1: `make bench-peers`.
 
-Each engine has its own JVM with two cores and 2 GiB of heap. The engines of a part run each of its steps in turns, and
-another engine begins in each round. All engines must return the same rows. The first round of all parts but joins, and
-of the first join, warms up and does not count. Each part prints Markdown tables of medians.
+Each engine has its own JVM with 2 GiB of heap, and two cores by default. The engines of a part run each of its steps in
+turns, and another engine begins in each round. All engines must return the same rows. The first round of all parts but
+joins, and of the first join, warms up and does not count. Each part prints Markdown tables of medians.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from peer_engines import (
     HASHING,
     HIVE,
     HIVE_COMET,
+    HIVE_SHUFFLED,
     HIVE_WHOLE,
     ICEBERG,
     ICEBERG_COPY,
@@ -30,9 +31,11 @@ from peer_engines import (
     ICEBERG_READ,
     ORGANIZED,
     PLAIN,
+    SHARED,
     SPARK,
     SPARK_COMET,
     STOCK,
+    STOCK_COMET,
     Engine,
     Process,
     Run,
@@ -112,7 +115,7 @@ JOINED = [
     Table("lineitem", *LINEITEM, 16),
     Table("fine", *LINEITEM, 64),
 ]  # fmt: skip
-READERS = [PLAIN, HASHING, STOCK, ICEBERG, DELTA, COMET_PLAIN, HIVE, HIVE_COMET, SPARK_COMET]
+READERS = [PLAIN, HASHING, STOCK, ICEBERG, DELTA, COMET_PLAIN, STOCK_COMET, HIVE, SPARK, HIVE_COMET, SPARK_COMET]
 WRITERS = [PLAIN, STOCK, ICEBERG, DELTA, HIVE, SPARK]
 CHANGERS = [PLAIN, ICEBERG_COPY, ICEBERG_READ, DELTA, DELTA_VECTORS, HIVE, ORGANIZED]
 DAYS = 20
@@ -406,8 +409,9 @@ QUERIES_OF_BUCKETS = {
 def buckets(options: argparse.Namespace, folder: Path, wrong: list[str]) -> None:
     """Query tables that have fewer large buckets than there are cores, or many rows in one key."""
     rows = 2 * options.rows
-    results = Results(CROWDED, wrong)
-    with running(CROWDED, folder) as processes:
+    engines = CROWDED + [HIVE_SHUFFLED] * (options.cores > 4)
+    results = Results(engines, wrong)
+    with running(engines, folder) as processes:
         for shape, (number, skew) in SHAPES.items():
             key = f"if(id < {int(rows * skew)}L, 7L, xxhash64(id) % {rows // 4})"
             for name, sql, size in (("facts", key, rows), ("others", "id", rows // 4)):
@@ -441,7 +445,9 @@ def main() -> None:
         "--rounds", type=int, default=5, help="number of rounds that count; writes and merges have half"
     )
     parser.add_argument("--folder", type=Path, default=Path(".demo/peers"), help="folder for data and tables")
+    parser.add_argument("--cores", type=int, default=2, help="number of cores that each engine assumes")
     options = parser.parse_args()
+    SHARED["spark.master"] = f"local[{options.cores}]"
     options.slow_rounds = (options.rounds + 1) // 2
     wrong: list[str] = []
     build_jar()  # before several engines need it

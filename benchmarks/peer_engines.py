@@ -74,6 +74,7 @@ PLAIN = Engine("plain Parquet, AQE", "plain")
 HASHING = Engine("plain Parquet, hash join", "plain", HASH_JOIN)
 STOCK = Engine("stock buckets", "stock", STOCK_BUCKETS)
 COMET_PLAIN = Engine("Comet, plain Parquet", "plain", ONLY_COMET)
+STOCK_COMET = Engine("stock buckets, Comet", "stock", STOCK_BUCKETS | ONLY_COMET)
 # Delta 4.1.0 cannot read its checkpoints with Spark 4.1.4 (NoSuchMethodError), so it writes none.
 NO_CHECKPOINTS = {"delta.checkpointInterval": "10000"}
 DELTA, DELTA_VECTORS = (
@@ -100,6 +101,8 @@ HIVE_WHOLE = HIVE._replace(
     name="this package, without ranges",
     settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxPartitionBytes": "1t"},
 )
+# With less than one bucket for four cores, the queries shuffle.
+HIVE_SHUFFLED = HIVE._replace(name="this package, shuffles", settings={"spark.bucketing.read.rangeBytes": "0"})
 HIVE_COMET, SPARK_COMET = (engine._replace(name=f"{engine.name}, Comet", settings=COMET) for engine in (HIVE, SPARK))
 
 
