@@ -155,10 +155,10 @@ $(PEERS)/extensions/.installed: tests/peers/versions.mk tests/peers/extensions.x
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
-bench-peers: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare joins, merges, lookups and few buckets with Iceberg, Delta, Comet and stock Spark 4.1: PARTS="joins merges lookups buckets" SCALE=1 ROWS=2000000 FILES=1000 ROUNDS=5 CORES=2
+bench-peers: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare joins, merges, lookups and few buckets with Iceberg, Delta, Comet and stock Spark 4.1: PARTS="joins merges lookups buckets" SCALE=1 ROWS=2000000 FILES=1000 ROUNDS=5 CORES=2 SHAPES=3
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-4.1:$$PYTHONPATH $(BIN)/python benchmarks/bench_peers.py $(if $(PARTS),--parts $(PARTS)) \
-	  --scale $(or $(SCALE),1) --rows $(or $(ROWS),2000000) --files $(or $(FILES),1000) --rounds $(or $(ROUNDS),5) --cores $(or $(CORES),2)
+	  --scale $(or $(SCALE),1) --rows $(or $(ROWS),2000000) --files $(or $(FILES),1000) --rounds $(or $(ROUNDS),5) --cores $(or $(CORES),2) --shapes $(or $(SHAPES),3)
 
 bench-statements: setup ## Time runs of small models with and without the extension, and beside dbt-spark
 	@$(BIN)/python benchmarks/statements.py

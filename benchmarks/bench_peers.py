@@ -412,7 +412,7 @@ def buckets(options: argparse.Namespace, folder: Path, wrong: list[str]) -> None
     engines = CROWDED + [HIVE_SHUFFLED] * (options.cores > 4)
     results = Results(engines, wrong)
     with running(engines, folder) as processes:
-        for shape, (number, skew) in SHAPES.items():
+        for shape, (number, skew) in list(SHAPES.items())[: options.shapes]:
             key = f"if(id < {int(rows * skew)}L, 7L, xxhash64(id) % {rows // 4})"
             for name, sql, size in (("facts", key, rows), ("others", "id", rows // 4)):
                 query = f"select {sql} as k, id as v, md5(string(id)) as w from range(0, {size}, 1, 8)"
@@ -445,6 +445,7 @@ def main() -> None:
         "--rounds", type=int, default=5, help="number of rounds that count; writes and merges have half"
     )
     parser.add_argument("--folder", type=Path, default=Path(".demo/peers"), help="folder for data and tables")
+    parser.add_argument("--shapes", type=int, default=len(SHAPES), help="number of shapes of few buckets")
     parser.add_argument("--cores", type=int, default=2, help="number of cores that each engine assumes")
     options = parser.parse_args()
     SHARED["spark.master"] = f"local[{options.cores}]"
