@@ -152,8 +152,8 @@ $(PEERS)/extensions/.installed: tests/peers/versions.mk tests/peers/extensions.x
 	  dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
 	@touch $@
 
-fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 LAYOUT=hive2
-	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
+fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3 DIVIDED=0.2 LAYOUT=hive2
+	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) DIVIDED=$(or $(DIVIDED),0.2) LAYOUT="$(LAYOUT)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
 bench-peers: setup .venv/spark-4.1/pyspark $(PEERS)/extensions/.installed ## Compare joins, merges, lookups and few buckets with Iceberg, Delta, Comet and stock Spark 4.1: PARTS="joins merges lookups buckets" SCALE=1 ROWS=2000000 FILES=1000 ROUNDS=5 CORES=2 SHAPES=3
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'

@@ -15,6 +15,8 @@ from pyspark.errors import AnalysisException
 
 # The share of tables with mixed bucket specs; most of these tables are damaged.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
+# The share of tables with few sorted buckets, which the planner divides into ranges; none of them is damaged.
+DIVIDED = float(os.environ.get("DIVIDED", "0.2"))
 # The starts of the layouts to generate: `hive2` for only tables in bucketing version 2; all layouts by default.
 LAYOUT = tuple(os.environ.get("LAYOUT", "").split(","))
 COLUMNS = {
@@ -109,6 +111,8 @@ class Generator:
     def table(self, name: str, others: list[str]) -> Table:
         """Create a table, fill it, and possibly damage it."""
         pick = self.random
+        if pick.random() < DIVIDED:
+            return self._divided(name)
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         evolves = pick.random() < EVOLVED
         layouts = [layout for layout in (EVOLVABLE if evolves else LAYOUTS) if layout.startswith(LAYOUT)]
@@ -141,6 +145,17 @@ class Generator:
             broken_keys = tuple(dict.fromkeys((*keys, *KEYS)))
             Seals(self.tables, pick, name, self._rows(), broken_keys, others).damage(how)
         self._cure(made)
+        return made
+
+    def _divided(self, name: str) -> Table:
+        pick = self.random
+        key = pick.choice(KEYS)
+        layouts = [layout for layout in (*EVOLVABLE, "spark parquet") if layout.startswith(LAYOUT)]
+        made = Table(
+            name, (key,), pick.choice((1, 2, 2, 4)), key, pick.choice(layouts), ("extension",) * pick.choice((1, 1, 2)),
+            pick.random() < 0.2, "", (), "none", (), "",
+        )  # fmt: skip
+        self._make(made)
         return made
 
     def _cure(self, table: Table) -> None:

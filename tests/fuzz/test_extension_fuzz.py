@@ -1,7 +1,8 @@
 """Tests that random queries over random tables, valid or damaged, return the same rows with and without the extension.
 
 `make test-long` includes a short run. `make fuzz SEED=7 CASES=2000` runs more cases, and reports the seed and the case of a
-failure. With `EVOLVED=1`, all tables have mixed bucket specs. `make peers-extensions` runs cases in a session with Comet.
+failure. With `EVOLVED=1`, all tables have mixed bucket specs. With `DIVIDED=1`, all have few buckets, which several tasks
+read. `make peers-extensions` runs cases in a session with Comet.
 """
 
 from __future__ import annotations
@@ -105,6 +106,9 @@ def compare(
 ) -> tuple[str, str]:
     """Run a query with the extension; return the kind of its plan, and the plan."""
     found = outcome(tables, query.text, settings)
+    if isinstance(found, str) and "sealed files" in found and any(table.breakage == "lose" for table in pool):
+        # The extension does not read a table that has lost rows, unless the session accepts the loss.
+        found = outcome(tables, query.text, settings | {"spark.sql.files.ignoreMissingFiles": "true"})
     if isinstance(stock, str):
         return "fails without the extension, too", ""
     without = settings | {"spark.bucketing.enabled": "false"}
