@@ -30,7 +30,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-event-logs bench-planning bench-files bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-check bench-event-logs bench-planning bench-files bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -175,6 +175,15 @@ bench-advise: setup ## Run TPC-H as a dbt project before and after `spark-bucket
 bench-event-logs: setup ## Compare `spark-bucketing report` with dbt's own times on TPC-H: SCALE=0.1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/event_logs.py --scale $(or $(SCALE),0.1)
+
+bench-check: setup $(PEERS)/tpcds/.installed ## Check the 103 queries of TPC-DS, each of whose shuffles must have a reason (needs Maven)
+	@$(BIN)/python benchmarks/check_tpcds.py --jars $(PEERS)/tpcds
+
+$(PEERS)/tpcds/.installed: tests/peers/versions.mk | setup
+	@echo "Installing the queries and the tables of TPC-DS"
+	@mvn --quiet --batch-mode dependency:copy -Dartifact=org.apache.spark:spark-sql_2.13:$(SPARK_TESTS_VERSION):jar:tests -DoutputDirectory=$(CURDIR)/$(@D)
+	@mvn --quiet --batch-mode dependency:copy -Dartifact=io.trino.tpcds:tpcds:$(TPCDS_VERSION) -DoutputDirectory=$(CURDIR)/$(@D)
+	@touch $@
 
 bench-planning: setup ## Time query planning with a Hive metastore on PostgreSQL: PARTITIONS=20000
 	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)

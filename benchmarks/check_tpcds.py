@@ -1,4 +1,4 @@
-"""Check the 103 queries of TPC-DS in Spark's tests over bucketed tables: `make bench-check-tpcds`.
+"""Check the 103 queries of TPC-DS in Spark's tests over bucketed tables: `make bench-check`.
 
 Each fact table is bucketed by its item, and so are the tables of items and customers by their keys. The tables have no
 rows, but the metastore states sizes of scale factor 10, with which Spark plans. The queries come from the jar of
@@ -52,17 +52,18 @@ def statements(jvm: Any, buckets: int) -> list[str]:
         name = table.getName()
         if name == NOT_A_TABLE:
             continue
-        # Spark's queries have the name in version 1 of TPC-DS.
-        names = [
-            column.getName().replace("c_last_review_date_sk", "c_last_review_date") for column in table.getColumns()
-        ]
-        columns = [f"{of} {_type(column.getType())}" for of, column in zip(names, table.getColumns(), strict=True)]
+        columns = [f"{_name(column.getName())} {_type(column.getType())}" for column in table.getColumns()]
         rows = scaling.getRowCount(table)
         size = f"tblproperties ('totalSize' = '{rows * len(columns) * WIDTH}', 'numRows' = '{rows}')"
         key = KEYS.get(name)
         by = f"clustered by ({key}) sorted by ({key}) into {buckets} buckets" if key else ""
         made.append(f"create table {name} ({', '.join(columns)}) {by} stored as parquet {size}")
     return made
+
+
+def _name(column: str) -> str:
+    # Spark's queries have the name of an earlier version of TPC-DS.
+    return "c_last_review_date" if column == "c_last_review_date_sk" else column
 
 
 def _type(of: Any) -> str:

@@ -10,3 +10,6 @@ TEZ_VERSION := 0.10.4
 ICEBERG_VERSION := 1.11.0
 DELTA_VERSION := 4.1.0
 COMET_VERSION := 1.2.0
+# TPC-DS: the queries in the tests of this Spark, and the tables of Trino's generator.
+SPARK_TESTS_VERSION := 4.1.0
+TPCDS_VERSION := 1.4
