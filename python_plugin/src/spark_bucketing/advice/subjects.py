@@ -192,6 +192,7 @@ class AdviseRequest:
     profile: bool = False  # query the warehouse for column statistics
     explain: str | None = None  # the name of a table
     apply: bool = False  # write the edits
+    costly: bool = False  # also return specs that save shuffles and sorts, but less than they cost
     event_logs: tuple[str, ...] = ()  # paths of Spark event logs
 
 
