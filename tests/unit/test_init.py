@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +14,7 @@ from case_tables import cases
 from click.testing import CliRunner, Result
 
 from spark_bucketing import api
-from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof, RejectedTable
+from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advice.first_models import first_models
 from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.cli import init as command
@@ -140,7 +141,7 @@ def test_models_of_the_query_that_gains_most_are_bucketed(shop: Path, monkeypatc
     profiles = plan(monkeypatch, PAYING)
     result = run(shop, "--yes")
     assert result.exit_code == 0, result.output
-    assert "The query of joined now shuffles and sorts 2.0 GiB, and with these buckets 0 bytes:" in result.output
+    assert "query of joined now shuffles and sorts 2.0 GiB, and with these buckets 0\nbytes:\n" in result.output
     assert "  orders (3.0 GiB): 8 buckets by customer_id (hive2)\nFor 1 more model, run" in result.output
     assert "bucket_hash='hive2'" in files(shop)["orders.sql"] and "dbt run --select orders" in result.output
     # Spark plans with the extension before the user agrees to the edits.
@@ -162,9 +163,10 @@ def test_costly_buckets_are_offered_with_their_cost(
     plan(monkeypatch, advice)
     before = files(shop)
     result = run(shop, "--yes")
-    assert result.exit_code == 0 and said in " ".join(result.output.split()), result.output
+    output = " ".join(result.output.split())
+    assert result.exit_code == 0 and said in output, result.output
     cost = "12.0 GiB more" if advice is COSTLY else "6.0 GiB more"
-    assert f"shuffle and sort {cost}. They pay off if such queries run at least 2 times per build." in result.output
+    assert f"shuffle and sort {cost}. They pay off if such queries run at least 2 times per build." in output
     lines = [line.split() for line in result.output.splitlines() if line.startswith("  spark-bucketing init ")]
     assert "\n  dbt deps\n  spark-bucketing init " in result.output and lines[0][-5:] == [
         "orders",
@@ -213,6 +215,17 @@ def test_project_without_a_gain_says_which_query_moves_most(moved: int, said: st
     small = RejectedTable("shop.orders", "smaller than --smallest")
     proofs = (proof("joined", moved, moved, "shop.orders"), proof("other", moved / 2, moved / 2))
     assert said in first_models(Advice(proof=proofs, left_out=(small,))).description
+
+
+def test_query_that_could_gain_most_further_is_chosen_among_equal_ones() -> None:
+    raw = Suggestion("shop.raw", BucketSpec(8, ("customer_id",), ("customer_id",), "hive2"), 3.0 * GIB)
+    of_source = proof("from_raw", 12 * GIB, 6 * GIB, "shop.raw", "shop.lines")
+    advice = replace(ONE_SIDED, proof=(of_source, *ONE_SIDED.proof), suggestions=(raw,))
+    chosen = first_models(advice)
+    assert "query of joined now" in chosen.description and "shop.raw" not in chosen.description and chosen.costly
+    chosen = first_models(replace(advice, costly=(), costly_proof=()))
+    assert "query of from_raw now" in chosen.description
+    assert "dbt does not build shop.raw. As 8 buckets by customer_id (hive2), it would save" in chosen.description
 
 
 def test_second_run_buckets_models_that_did_not_exist_in_the_first(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:

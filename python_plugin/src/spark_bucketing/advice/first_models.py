@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof
@@ -11,6 +11,8 @@ from spark_bucketing.advice.report import bytes_text, spec_text
 from spark_bucketing.units import count, size
 
 _LEAST = 256 * 2**20
+# Queries gain about the same if their gains differ by less than this factor.
+_CLOSE = 0.9
 
 
 @dataclass(frozen=True)
@@ -24,17 +26,17 @@ class FirstModels:
 
 def first_models(advice: Advice) -> FirstModels:
     """Choose the query that gains most from buckets and, if buckets do not pay off, the query that they help most."""
-    best = _best(advice.proof) if advice.changes else None
+    further_of = {one.unique_id: one for one in advice.costly_proof if one.gain > 0}
+    best = _best(advice.proof, further_of) if advice.changes else None
     if best and best.before and best.after:
-        paying = _of(best, advice.changes)
-        further = next((one for one in advice.costly_proof if one.unique_id == best.unique_id), None)
-        costly = _of(best, advice.costly) if further and further.gain > 0 else ()
+        paying, further = _of(best, advice.changes), further_of.get(best.unique_id)
+        costly = _of(best, advice.costly) if further else ()
         before, after = bytes_text(best.before.bytes), bytes_text(best.after.bytes)
         text = f"The query of {best.model} now shuffles and sorts {before}, and with these buckets {after}:"
         others = len(advice.changes) - len(paying)
         more = f"\nFor {count(others, 'more model')}, run spark-bucketing advise." if others else ""
         rest = f"\n\nFurther buckets {_costs(further, costly)}" if further and costly else ""
-        return FirstModels(f"{text}{_list(paying)}{more}{rest}", paying, costly)
+        return FirstModels(f"{text}{_list(paying)}{_sources(advice, best)}{more}{rest}", paying, costly)
     if further := _best(advice.costly_proof):
         costly = _of(further, advice.costly)
         text = "No buckets save more than they cost if each query runs once per build. The best ones"
@@ -51,9 +53,12 @@ def commands(changes: Iterable[ProposedSpec], options: str = "") -> list[str]:
     ]
 
 
-def _best(proof: Sequence[QueryProof]) -> QueryProof | None:
-    best = max(proof, key=lambda one: one.gain, default=None)
-    return best if best and best.gain > 0 else None
+def _best(proof: Sequence[QueryProof], further: Mapping[str, QueryProof] | None = None) -> QueryProof | None:
+    """Return the query that gains most or, of those that gain about as much, the one that could gain most further."""
+    most = max((one.gain for one in proof), default=0.0)
+    close = [one for one in proof if one.gain > 0 and one.gain >= _CLOSE * most]
+    rest = {name: one.gain for name, one in (further or {}).items()}
+    return max(close, key=lambda one: (rest.get(one.unique_id, 0.0), one.gain), default=None)
 
 
 def _of(query: QueryProof, changes: Sequence[ProposedSpec]) -> tuple[ProposedSpec, ...]:
@@ -62,6 +67,15 @@ def _of(query: QueryProof, changes: Sequence[ProposedSpec]) -> tuple[ProposedSpe
 
 def _list(changes: Iterable[ProposedSpec]) -> str:
     return "".join(f"\n  {one.model} ({size(one.size_bytes)}): {spec_text(one.after)}" for one in changes)
+
+
+def _sources(advice: Advice, query: QueryProof) -> str:
+    """Name the sources that a query reads and that could be bucketed, too."""
+    return "".join(
+        f"\ndbt does not build {one.table}. As {spec_text(one.spec)}, it would save up to {bytes_text(one.gain)} more."
+        for one in advice.suggestions
+        if one.table in query.tables
+    )
 
 
 def _costs(query: QueryProof, changes: Sequence[ProposedSpec]) -> str:

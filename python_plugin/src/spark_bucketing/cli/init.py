@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 
 import click
 
@@ -186,7 +187,7 @@ def _wanted(
     chosen: FirstModels, asks: bool, given: Mapping[str, object], install: Sequence[str]
 ) -> tuple[ProposedSpec, ...]:
     """Show the choice, and return its specs, with the costly ones if the user wants them."""
-    click.echo(f"{chosen.description}\n", err=True)
+    click.echo(f"{_wrapped(chosen.description)}\n", err=True)
     if chosen.costly and asks:
         if click.confirm(f"Bucket {' and '.join(change.model for change in chosen.costly)} nevertheless?", err=True):
             return (*chosen.paying, *chosen.costly)
@@ -195,6 +196,12 @@ def _wanted(
         lines = ["To add these buckets nevertheless:", *install, *commands(chosen.costly, options)]
         click.echo("\n  ".join(lines) + "\n", err=True)
     return chosen.paying
+
+
+def _wrapped(text: str) -> str:
+    """Wrap the sentences of a text to 80 columns, but not its indented lines."""
+    lines = text.splitlines()
+    return "\n".join(line if line.startswith(" ") else fill(line, 80, break_on_hyphens=False) for line in lines)
 
 
 def _has_terminal() -> bool:
