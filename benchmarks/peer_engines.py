@@ -98,7 +98,7 @@ ORGANIZED = Engine("this package, organized", "organized", ours=True)
 # One task reads a bucket, however large it is.
 HIVE_WHOLE = HIVE._replace(
     name="this package, without ranges",
-    settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxPartitionBytes": "1t"},
+    settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxBucketBytes": "1t"},
 )
 HIVE_COMET, SPARK_COMET = (engine._replace(name=f"{engine.name}, Comet", settings=COMET) for engine in (HIVE, SPARK))
 
