@@ -150,7 +150,7 @@ def _advised(
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
     choice = Choice(plans, required, compatibility, unplanned, on_progress)
-    proposal = choice.proposal(own, inf if request.budget is None else request.budget)
+    proposal = choice.proposal(own, inf if request.max_rewrite is None else request.max_rewrite)
     left_out += [RejectedTable(name, "the plan shows no net gain") for name in own if name not in proposal.options]
     left_out += [
         RejectedTable(name, why, keys) for name, one in proposal.options.items() for keys, why in one.left_out.items()
@@ -186,10 +186,10 @@ class Choice:
     on_progress: OnProgress
 
     def proposal(
-        self, own: Mapping[str, Options], budget: float = inf, given: Mapping[str, BucketSpec] | None = None
+        self, own: Mapping[str, Options], most_bytes: float = inf, given: Mapping[str, BucketSpec] | None = None
     ) -> Proposal:
         """Propose specs for these tables, in addition to given specs of other tables."""
-        proposal = proposed(own, self.required, self.compatibility, budget)
+        proposal = proposed(own, self.required, self.compatibility, most_bytes)
         for _ in range(_MOST_ROUNDS):
             self.on_progress("planning the proposal")
             proofs = self.proof(proposal, given or {})
@@ -197,7 +197,7 @@ class Choice:
             if not dropped:
                 break
             own = {name: one for name, one in own.items() if name not in dropped}
-            proposal = proposed(own, self.required, self.compatibility, budget)
+            proposal = proposed(own, self.required, self.compatibility, most_bytes)
         return proposal
 
     def proof(self, proposal: Proposal, given: Mapping[str, BucketSpec]) -> tuple[QueryProof, ...]:
