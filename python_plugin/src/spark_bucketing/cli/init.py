@@ -150,7 +150,8 @@ def _planned(
     else:
         notes.append(
             f"Target `{target.name}` connects with method `{target.method}`, so the server loads the extension. "
-            f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}"
+            f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}\n"
+            "Restart the server, and run spark-bucketing advise, which proposes buckets for the models."
         )
     return [edit for edit in edits if edit], notes
 
