@@ -99,7 +99,7 @@ ORGANIZED = Engine("this package, organized", "organized", ours=True)
 # One task reads a bucket, however large it is.
 HIVE_WHOLE = HIVE._replace(
     name="this package, without ranges",
-    settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxPartitionBytes": "1t"},
+    settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxBucketBytes": "1t"},
 )
 # With less than one bucket for four cores, the queries shuffle.
 HIVE_SHUFFLED = HIVE._replace(name="this package, shuffles", settings={"spark.bucketing.read.rangeBytes": "0"})

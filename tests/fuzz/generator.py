@@ -251,7 +251,7 @@ class Generator:
             "spark.bucketing.read.mergeFiles": pick(("0", "3", "64")),
             "spark.bucketing.union.enabled": pick(("true", "true", "false")),
             "spark.bucketing.read.partitionBytes": pick(("0", "1k", "64m")),
-            "spark.bucketing.read.maxPartitionBytes": pick(("1g", "400")),
+            "spark.bucketing.read.maxBucketBytes": pick(("1g", "400")),
             "spark.bucketing.read.rangeBytes": pick(("32m", "1", "1", "200")),
             "spark.bucketing.read.sparkLayout": pick(("true", "true", "true", "false")),
         }

@@ -212,7 +212,7 @@ def test_offline_finds_keys_through_views_and_ephemeral_models(offline: Path) ->
 
 @pytest.mark.long
 def test_offline_advice_can_be_limited_and_explained(offline: Path) -> None:
-    within = run_offline(offline, "--format", "json", "--budget", "95GiB")
+    within = run_offline(offline, "--format", "json", "--max-rewrite", "95GiB")
     assert sum(one["bytes"] for one in json.loads(within.stdout)["changes"]) <= 95 * GIB
     text = run_offline(offline, "--explain", "fact")
     assert "proposed" in text.stdout and "used by other" in text.stdout

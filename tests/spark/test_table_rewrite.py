@@ -201,7 +201,7 @@ def test_finding_names_incompatible_partitions_and_the_smallest_rewrite(
     assert result.exit_code == 1
     assert found[2:4] == [
         f"Spark uses an ordinary scan for {DB}.mixed: its bucket specs differ: 3 buckets in ds=2024-01 and 1 more, "
-        "4 buckets in ds=2024-02, 8 buckets in ds=2024-04 (mixed-specs).",
+        "4 buckets in ds=2024-02, 8 buckets in ds=2024-04 (mixed-bucket-specs).",
         f"fix (then sort-free): Run `{COMMAND}` to rewrite 2 partitions (ds=2024-01, ds=2024-03) with 8 buckets by (k), "
         "sorted by (k), hash hive. [whole query: 1 Exchange to 0, 1 Sort to 0]",
     ]

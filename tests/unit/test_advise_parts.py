@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise, product
 from math import inf
 from pathlib import Path
+from typing import cast
 
 import pytest
 from case_tables import cases
@@ -17,9 +19,11 @@ from sample_pages import ADVICE, SPEC
 
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
+from spark_bucketing.advice.advisor import Choice
 from spark_bucketing.advice.layout_options import AdvisedTable, Compatibility, Options, keys_of, options_of, orders_of
 from spark_bucketing.advice.optimizer import Choices, choose
 from spark_bucketing.advice.proposal import proposed
+from spark_bucketing.advice.query_plans import Plans
 from spark_bucketing.advice.report import advice_data, write_html, write_text
 from spark_bucketing.advice.requirements import PlanSizes, RequiredLayout, Requirement
 from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
@@ -252,6 +256,44 @@ def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     proof = [QueryProof("a", "model.p.a", 1.0, PlanSizes(PlanCounts(1), 12.0 * GIB, 0), less)]
     readers = {"t": ["model.p.a"], "u": ["model.p.a"]}
     assert set(together.specs) == {"t", "u"} and together.not_borne_out(proof, readers) == ["t"]
+
+
+class PlansOfJoin:
+    """The plans of a join of t and u, and of one more query of t, whose shuffles and sorts disappear with buckets."""
+
+    def __init__(self, *tables: str) -> None:
+        self.readers = {name: ["model.p.join", *(f"model.p.{one}" for one in tables if one == name)] for name in "tu"}
+        self._tables = tables  # the tables with a query of their own
+
+    def proof(self, specs: Mapping[str, BucketSpec]) -> tuple[QueryProof, ...]:
+        queries = {"join": ("t", "u"), **{name: (name,) for name in self._tables}}
+        return tuple(
+            QueryProof(query, f"model.p.{query}", 1.0, sizes(len(read)), sizes(len({*read} - {*specs})), tables=read)
+            for query, read in queries.items()
+        )
+
+
+def sizes(tables: int) -> PlanSizes:
+    return PlanSizes(PlanCounts(tables), 4.0 * GIB * tables, 4.0 * GIB * tables)
+
+
+@pytest.mark.parametrize(("more", "paying", "costly"), [((), set(), {"t", "u"}), (("t",), {"t"}, {"u"})])
+def test_costly_specs_complete_a_join_that_does_not_pay_off(
+    more: tuple[str, ...], paying: set[str], costly: set[str]
+) -> None:
+    required = [
+        join("join", "t", "u", "k", moved=8.0 * GIB),
+        *(grouping(name, name, "k", moved=8.0 * GIB) for name in more),
+    ]
+    plans, own = cast(Plans, PlansOfJoin(*more)), options_by_k("t", "u")
+    choice = Choice(plans, required, Compatibility(True), (), lambda _: None)
+    proposal = choice.proposal(own)
+    assert set(proposal.specs) == paying
+    found = choice.costly(own, proposal)
+    assert set(found.specs) == costly and {spec.num_buckets for spec in found.specs.values()} == {16}
+    (gain,) = (one.gain for one in choice.proof(found, proposal.specs) if one.model == "join")
+    nodes = {name: Node(f"model.p.{name}", name, "model", "") for name in ("t", "u")}
+    assert gain == sum(change.write_cost for change in found.changes(nodes)) == 8.0 * GIB * len(costly)
 
 
 def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +14,8 @@ from case_tables import cases
 from click.testing import CliRunner, Result
 
 from spark_bucketing import api
-from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof
+from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.first_models import first_models
 from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
@@ -23,6 +25,7 @@ from spark_bucketing.init.initialize import add_settings, package_entry
 from spark_bucketing.plan.document import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
+GIB = 2**30
 ADDRESS = "git.example.com/spark-bucketing.git"
 PROFILE = """\
 # our warehouses
@@ -50,6 +53,13 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "profiles.yml").write_text(PROFILE)
     (tmp_path / "models" / "orders.sql").write_text("select 1 as customer_id, 2 as order_id\n")
     return tmp_path
+
+
+def install(shop: Path) -> None:
+    """Do what `dbt deps` does."""
+    folder = shop / "dbt_packages" / "spark_bucketing"
+    folder.mkdir(parents=True)
+    (folder / "dbt_project.yml").write_text("name: spark_bucketing\n")
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -83,55 +93,148 @@ def test_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
     assert "already set up" in again.output and files(shop) == found
 
 
-def proof(name: str, before: float, after: float, *parents: str) -> QueryProof:
+def proof(name: str, before: float, after: float, *tables: str) -> QueryProof:
     now, then = (PlanSizes(PlanCounts(), number, 0.0) for number in (before, after))
-    return QueryProof(name, f"model.shop.{name}", 1.0, now, then, parents=parents)
+    return QueryProof(name, f"model.shop.{name}", 1.0, now, then, tables=tables)
 
 
-def advised(*models: str, proofs: Sequence[QueryProof]) -> Advice:
+def specs(*models: str, cost: float = 0.0) -> tuple[ProposedSpec, ...]:
     spec = BucketSpec(8, ("customer_id",), ("customer_id",), "hive2")
     config = {"materialized": "bucketed_table", "clustered_by": ["customer_id"], "buckets": 8, "bucket_hash": "hive2"}
-    more = (None, spec, config, 3 * 2**30, 0, "", 1.0, 0.0)
-    changes = tuple(ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", *more) for name in models)
-    return Advice(changes=changes, proof=tuple(proofs))
+    more = (None, spec, config, 3 * GIB, 0, "", 1.0, cost)
+    return tuple(ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", *more) for name in models)
+
+
+PAYING = Advice(
+    changes=specs("orders", "other"),
+    proof=(proof("joined", 2 * GIB, 0, "shop.orders", "shop.raw"), proof("small", 5, 0)),
+)
+# Both sides of a join have 3 GiB each: a shuffle and a sort of both cost as much as one query saves.
+COSTLY = Advice(
+    proof=(proof("joined", 12 * GIB, 12 * GIB, "shop.orders", "shop.lines"),),
+    costly=specs("orders", "lines", cost=6.0 * GIB),
+    costly_proof=(proof("joined", 12 * GIB, 0, "shop.orders", "shop.lines"),),
+)
+# Buckets pay off for only one side of a join.
+ONE_SIDED = Advice(
+    changes=specs("lines"),
+    proof=(proof("joined", 12 * GIB, 6 * GIB, "shop.orders", "shop.lines"),),
+    costly=specs("orders", cost=6.0 * GIB),
+    costly_proof=(proof("joined", 6 * GIB, 0, "shop.orders", "shop.lines"),),
+)
+
+
+def plan(monkeypatch: pytest.MonkeyPatch, advice: Advice) -> list[str]:
+    """Let the planner return this advice, and return the profiles with which it was called."""
+    profiles: list[str] = []
+
+    def advise(*_: object, profiles_dir: str, costly: bool, **__: object) -> api.Result[Advice]:
+        assert costly
+        profiles.append((Path(profiles_dir) / "profiles.yml").read_text())
+        return api.Result(advice, 0, lambda *_: None)
+
+    monkeypatch.setattr(api, "advise", advise)
+    return profiles
 
 
 def test_models_of_the_query_that_gains_most_are_bucketed(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    profiles: list[str] = []
-
-    def advise(*_: object, profiles_dir: str, **__: object) -> api.Result[Advice]:
-        profiles.append((Path(profiles_dir) / "profiles.yml").read_text())
-        proofs = [proof("joined", 2**31, 0, "model.shop.orders", "model.shop.raw"), proof("other", 5, 0)]
-        return api.Result(advised("orders", "other", proofs=proofs), 0, lambda *_: None)
-
-    monkeypatch.setattr(api, "advise", advise)
+    profiles = plan(monkeypatch, PAYING)
     result = run(shop, "--yes")
     assert result.exit_code == 0, result.output
-    assert "The query of joined now shuffles and sorts 2.0 GiB, and with these buckets 0 bytes:" in result.output
+    assert "query of joined now shuffles and sorts 2.0 GiB, and with these buckets 0\nbytes:\n" in result.output
     assert "  orders (3.0 GiB): 8 buckets by customer_id (hive2)\nFor 1 more model, run" in result.output
     assert "bucket_hash='hive2'" in files(shop)["orders.sql"] and "dbt run --select orders" in result.output
     # Spark plans with the extension before the user agrees to the edits.
     assert profiles == [files(shop)["profiles.yml"]] and EXTENSION_CLASS in profiles[0]
 
 
-def test_query_without_a_table_among_its_parents_gets_all_proposed_buckets() -> None:
-    advice = advised("orders", "other", proofs=[proof("joined", 9, 1, "model.shop.view")])
-    assert command.first_query(advice)[1] == list(advice.changes)
-    assert command.first_query(advised("orders", proofs=[proof("joined", 9, 9)])) == ("", [])
+@pytest.mark.parametrize(
+    ("advice", "bucketed", "said"),
+    [
+        (COSTLY, [], "No buckets save more than they cost if each query runs once per build. The best ones reduce"),
+        (ONE_SIDED, ["lines"], "Further buckets reduce what the query of joined shuffles and sorts from 6.0 GiB to 0"),
+    ],
+)
+def test_costly_buckets_are_offered_with_their_cost(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, advice: Advice, bucketed: list[str], said: str
+) -> None:
+    """Without a terminal to ask, the output contains complete commands."""
+    (shop / "models" / "lines.sql").write_text("select 1 as customer_id\n")
+    plan(monkeypatch, advice)
+    before = files(shop)
+    result = run(shop, "--yes")
+    output = " ".join(result.output.split())
+    assert result.exit_code == 0 and said in output, result.output
+    cost = "12.0 GiB more" if advice is COSTLY else "6.0 GiB more"
+    assert f"shuffle and sort {cost}. They pay off if such queries run at least 2 times per build." in output
+    lines = [line.split() for line in result.output.splitlines() if line.startswith("  spark-bucketing init ")]
+    assert "\n  dbt deps\n  spark-bucketing init " in result.output and lines[0][-5:] == [
+        "orders",
+        "--clustered-by",
+        "customer_id",
+        "--buckets",
+        "8",
+    ]
+    assert [name for name in ("orders", "lines") if files(shop)[f"{name}.sql"] != before[f"{name}.sql"]] == bucketed
+    install(shop)
+    for line in lines:
+        again = CliRunner().invoke(main, [*line[1:], "--yes"])
+        assert again.exit_code == 0, again.output
+    changed = files(shop)
+    assert all("buckets=8" in changed[name] and "hive2" in changed[name] for name in ("orders.sql", "lines.sql"))
+
+
+@pytest.mark.parametrize(("answers", "bucketed"), [([True, True], ["orders", "lines"]), ([False, True], ["lines"])])
+def test_user_can_choose_both_sides_of_a_join(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, answers: list[bool], bucketed: list[str]
+) -> None:
+    (shop / "models" / "lines.sql").write_text("select 1 as customer_id\n")
+    plan(monkeypatch, ONE_SIDED)
+    asked = Mock(side_effect=answers)
+    monkeypatch.setattr("click.confirm", asked)
+    monkeypatch.setattr(command, "_has_terminal", lambda: True)
+    before = files(shop)
+    result = run(shop)
+    assert result.exit_code == 0, result.output
+    assert [call.args[0] for call in asked.call_args_list] == ["Bucket orders nevertheless?", "Apply these changes?"]
+    assert [name for name in ("orders", "lines") if files(shop)[f"{name}.sql"] != before[f"{name}.sql"]] == bucketed
 
 
 @pytest.mark.parametrize(
     ("moved", "said"),
     [
-        (2**31, "no buckets save more than they cost. Here, the query of joined shuffles and sorts the most, 2.0 GiB."),
+        (
+            2**31,
+            "and sorts the most, 2.0 GiB, but no buckets of its tables help it.\n  shop.orders: smaller than 256 MiB",
+        ),
         (2**20, "the query of joined shuffles and sorts the most, 1.0 MiB. Tables of less than 256 MiB do not"),
         (0, "the project has no query that Spark can plan and that shuffles or sorts rows"),
     ],
 )
 def test_project_without_a_gain_says_which_query_moves_most(moved: int, said: str) -> None:
-    advice = advised(proofs=[proof("joined", moved, moved), proof("other", moved / 2, moved / 2)])
-    assert said in command.no_buckets(advice)
-    assert ("init --model NAME" in command.no_buckets(advice)) == (moved == 2**31)
+    small = RejectedTable("shop.orders", "smaller than --smallest")
+    proofs = (proof("joined", moved, moved, "shop.orders"), proof("other", moved / 2, moved / 2))
+    assert said in first_models(Advice(proof=proofs, left_out=(small,))).description
+
+
+def test_query_that_could_gain_most_further_is_chosen_among_equal_ones() -> None:
+    raw = Suggestion("shop.raw", BucketSpec(8, ("customer_id",), ("customer_id",), "hive2"), 3.0 * GIB)
+    of_source = proof("from_raw", 12 * GIB, 6 * GIB, "shop.raw", "shop.lines")
+    advice = replace(ONE_SIDED, proof=(of_source, *ONE_SIDED.proof), suggestions=(raw,))
+    chosen = first_models(advice)
+    assert "query of joined now" in chosen.description and "shop.raw" not in chosen.description and chosen.costly
+    chosen = first_models(replace(advice, costly=(), costly_proof=()))
+    assert "query of from_raw now" in chosen.description
+    assert "dbt does not build shop.raw. As 8 buckets by customer_id (hive2), it would save" in chosen.description
+
+
+def test_second_run_buckets_models_that_did_not_exist_in_the_first(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(shop, "--setup-only", "--yes")
+    assert "already set up" in run(shop, "--yes").output, "dbt cannot parse the project before `dbt deps`"
+    install(shop)
+    plan(monkeypatch, PAYING)
+    assert run(shop, "--yes").exit_code == 0 and "bucketed_table" in files(shop)["orders.sql"]
+    assert "already set up" in run(shop, "--yes").output
 
 
 @pytest.mark.parametrize(("config", "expected"), [("", "hive"), ("bucket_hash='spark',", "spark")])

@@ -1,5 +1,5 @@
 {#-
-  Replaces all rows of a table, or creates it. If only the rows change, one INSERT OVERWRITE of the session extension replaces all files at once.
+  Replaces all rows of a table, or creates it. If only the rows change, one INSERT OVERWRITE of the session extension replaces all files atomically.
   Otherwise, the macro builds an intermediate table, verifies it, and then replaces the whole table with it.
 
   sources: list of relations or queries in parentheses, as SQL, which are written one after another

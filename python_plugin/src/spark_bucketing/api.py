@@ -155,7 +155,7 @@ def advise(
     Args:
         spark: the session to plan in, instead of the target's.
         on_progress: callback that receives a description of the current step.
-        options: sizes in bytes `assume_size`, `target_file_size`, `smallest` and `budget`; `profile`, whether to
+        options: sizes in bytes `assume_size`, `target_file_size`, `smallest` and `max_rewrite`; `profile`, whether to
             sample column values; `explain`, the name of a table; `apply`, whether to edit the configs.
 
     Raises:

@@ -65,8 +65,12 @@ def are_compatible(one: int, other: int) -> bool:
 
 
 def number_of_buckets(size: float, target_file_size: int) -> int:
-    """Return a power of two as the bucket count, so that a bucket is at most about 1.5 times the target file size."""
-    return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
+    """Return a power of two as the bucket count, so that a bucket is at most about 1.5 times the target file size.
+
+    Data of at least one file gets two buckets or more: with a single bucket, one task sorts and writes all rows.
+    """
+    files = size / target_file_size
+    return 1 << max(1, round(math.log2(files))) if files >= 1 else 1
 
 
 def described_sections(rows: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, str], ...]:

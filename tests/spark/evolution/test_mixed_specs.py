@@ -39,7 +39,7 @@ READ = {
     "a common divisor": (f"select k, count(*) from {days('b', 'e')} group by k", (0, 0, 1), "(2 Hive buckets of partitions with 6, 8)"),
     "spec with another column": (f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)"),
     "grouped by another column": (f"select k, count(*) from {days('d')} group by k", (1, 0, 0), "false [column-not-read] (bucket column j is not read)"),
-    "different bucket columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
+    "different bucket columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-bucket-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
     "none": ("select k, count(*) from grown where ds = 'nothing' group by k", (0, 0, 1), "(6 Hive buckets, sorted)"),
 }
 # fmt: on
@@ -56,7 +56,7 @@ def test_compatible_specs_read_their_common_buckets(tables: Tables, aqe: None, n
 def test_different_bucket_counts_are_not_coalesced_when_disabled(tables: Tables) -> None:
     with tables.settings({"spark.bucketing.join.alignment": "off"}):
         plan = tables.read(f"select k, count(*) from {days('a', 'c')} group by k")
-    assert "[mixed-specs] (its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in plan
+    assert "[mixed-bucket-specs] (its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in plan
 
 
 def test_partitions_pruned_at_runtime_still_count_for_the_common_spec(tables: Tables, aqe: str) -> None:

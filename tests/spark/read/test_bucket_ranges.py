@@ -13,7 +13,7 @@ from conftest import all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
-RANGES, MAX = "spark.bucketing.read.rangeBytes", "spark.bucketing.read.maxPartitionBytes"
+RANGES, MAX = "spark.bucketing.read.rangeBytes", "spark.bucketing.read.maxBucketBytes"
 COLUMNS = "k bigint, v bigint, x bigint"
 TYPES = {
     "tinyint": "cast(pmod(id, 100) as tinyint)",
@@ -266,7 +266,7 @@ def test_tasks_of_a_frequent_key_have_similar_numbers_of_rows(skewed: Tables) ->
     assert divided[-1] < whole[-1] / 3, (divided, whole)  # type: ignore[operator]
 
 
-# (cores, rangeBytes and maxPartitionBytes as a share of the bytes of a bucket, partitions)
+# (cores, rangeBytes and maxBucketBytes as a share of the bytes of a bucket, partitions)
 SIZES = [
     (8, 0.25, 9, 8), (8, 0.3, 9, 6), (8, 2, 9, 2), (8, 0, 9, 2), (3, 0.01, 9, 6), (2, 0.01, 9, 2), (2, 0.01, 0.4, 6), (2, 0.6, 0.1, 2), (6, 0.01, 9, 6),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 ROWS = "select id as k, repeat(sha2(cast(id as string), 256), 4) as v from range(1600)"
-MAX, SMALL = "spark.bucketing.read.maxPartitionBytes", "spark.bucketing.read.partitionBytes"
+MAX, SMALL = "spark.bucketing.read.maxBucketBytes", "spark.bucketing.read.partitionBytes"
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def join(left: str, right: str) -> str:
     return f"select a.k, a.v, b.v from {left} a join {right} b on a.k = b.k"
 
 
-# (query, cores, maxPartitionBytes as a share of the bytes of `few`, plan, code). With 2 of 64 cores busy, a bucket with
-# an eighth of maxPartitionBytes is already too large.
+# (query, cores, maxBucketBytes as a share of the bytes of `few`, plan, code). With 2 of 64 cores busy, a bucket with
+# an eighth of maxBucketBytes is already too large.
 PLANS = [
     (join("few", "few"), 64, 1, Shape(2, 2, 0), "[too-few-buckets]"),
     (join("few", "few"), 64, 5, Shape(0, 0, 2), ""),

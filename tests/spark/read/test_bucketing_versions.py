@@ -220,7 +220,7 @@ def test_advice_for_partitions_of_both_versions_leads_to_one_version(tables: Tab
     assert all(
         part.problem and part.problem.endswith("Set the table property 'bucketing_version' = '2'") for part in others
     )
-    assert "[mixed-specs]" in tables.read(GROUP)
+    assert "[mixed-bucket-specs]" in tables.read(GROUP)
     set_version(tables, "t", "2")
     tables.sql(f"insert overwrite table t partition (ds = 'a') {ROWS}")
     assert [part.problem for part in tables.seal("t")] == [None] * 3
@@ -284,7 +284,7 @@ def test_partitions_with_different_versions_are_not_read_together(tables: Tables
         set_version(tables, "t", version)
         tables.sql(f"insert into t partition (ds = 'v{version}') {ROWS}")
     plan = tables.read(GROUP)
-    assert "[mixed-specs]" in plan and "hash hive in ds=v1, hash hive2 in ds=v2" in plan
+    assert "[mixed-bucket-specs]" in plan and "hash hive in ds=v1, hash hive2 in ds=v2" in plan
     for version, name in (("1", "Hive"), ("2", "Hive2")):
         plan = tables.read(f"select k, count(*) from t where ds = 'v{version}' group by k")
         assert f"Bucketed: true (4 {name} buckets" in plan

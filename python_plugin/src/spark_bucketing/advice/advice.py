@@ -60,6 +60,7 @@ class QueryProof:
     after: PlanSizes | None
     error: str = ""
     parents: tuple[str, ...] = ()  # unique ids
+    tables: tuple[str, ...] = ()  # names of the tables that Spark reads, also through views
 
     @property
     def is_worse(self) -> bool:
@@ -122,6 +123,10 @@ class Advice:
     measured: tuple[MeasuredKeys, ...] = ()  # most expensive first; empty without event logs
     unattributed: Cost | None = None  # measured cost of no table and key; None without event logs
     event_logs: str = ""  # the logs that were read
+    # Further specs that save shuffles and sorts, but less than they cost, and what they change in the queries. Empty,
+    # unless they were requested.
+    costly: tuple[ProposedSpec, ...] = ()
+    costly_proof: tuple[QueryProof, ...] = ()
 
     def counts(self, when: str) -> PlanCounts:
         """Return the Exchanges and Sorts of all queries that have both plans. `when` is `before` or `after`."""

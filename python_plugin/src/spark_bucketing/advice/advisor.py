@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 
-from spark_bucketing.advice.advice import Advice, Candidates, RejectedTable
+from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
 from spark_bucketing.advice.layout_options import (
     AdvisedTable,
     Compatibility,
     Options,
+    choices_of,
     keys_of,
     numbers_beside,
     options_of,
@@ -54,6 +55,7 @@ from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
+from spark_bucketing.spec import BucketSpec
 
 # Maximum number of new choices after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
@@ -147,21 +149,17 @@ def _advised(
     options = _options(around, {**subjects, **sources}, required, compatibility, planner, on_progress)
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
-    budget = inf if request.budget is None else request.budget
-    proposal = proposed(own, required, compatibility, budget)
-    for _ in range(_MOST_ROUNDS):
-        on_progress("planning the proposal")
-        dropped = proposal.not_borne_out(plans.proof(proposal.specs), plans.readers, unplanned)
-        if not dropped:
-            break
-        own = {name: one for name, one in own.items() if name not in dropped}
-        left_out += [RejectedTable(name, "the plan shows no net gain") for name in dropped]
-        proposal = proposed(own, required, compatibility, budget)
-    left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
+    choice = Choice(plans, required, compatibility, unplanned, on_progress)
+    proposal = choice.proposal(own, inf if request.max_rewrite is None else request.max_rewrite)
+    left_out += [RejectedTable(name, "the plan shows no net gain") for name in own if name not in proposal.options]
+    left_out += [
+        RejectedTable(name, why, keys) for name, one in proposal.options.items() for keys, why in one.left_out.items()
+    ]
     left_out += cast_columns(plans.cast_keys, subjects)
     by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
     costs = ranked(measured) if measured else ()
     changes = proposal.changes(by_table)
+    costly = choice.costly(own, proposal) if request.costly else None
     return Advice(
         changes=with_costs(changes, costs) if measured else changes,
         measured=costs,
@@ -172,7 +170,52 @@ def _advised(
         suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
         planner=f"{planner.label}, {'with' if compatibility.extension else 'without'} the session extension",
         explained=_explained(request.explain, by_table, proposal, left_out) if request.explain is not None else None,
+        costly=costly.changes(by_table) if costly else (),
+        costly_proof=choice.proof(costly, proposal.specs) if costly else (),
     )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Chooses specs, plans the queries with them, and chooses again without the tables that do not gain."""
+
+    plans: Plans
+    required: Sequence[RequiredLayout]
+    compatibility: Compatibility
+    unplanned: Sequence[RequiredLayout]
+    on_progress: OnProgress
+
+    def proposal(
+        self, own: Mapping[str, Options], most_bytes: float = inf, given: Mapping[str, BucketSpec] | None = None
+    ) -> Proposal:
+        """Propose specs for these tables, in addition to given specs of other tables."""
+        proposal = proposed(own, self.required, self.compatibility, most_bytes)
+        for _ in range(_MOST_ROUNDS):
+            self.on_progress("planning the proposal")
+            proofs = self.proof(proposal, given or {})
+            dropped = proposal.not_borne_out(proofs, self.plans.readers, self.unplanned)
+            if not dropped:
+                break
+            own = {name: one for name, one in own.items() if name not in dropped}
+            proposal = proposed(own, self.required, self.compatibility, most_bytes)
+        return proposal
+
+    def proof(self, proposal: Proposal, given: Mapping[str, BucketSpec]) -> tuple[QueryProof, ...]:
+        """Plan all queries with the given specs, and then with the proposed specs as well."""
+        after = self.plans.proof({**given, **proposal.specs})
+        if not given:
+            return after
+        before = {one.unique_id: one.after for one in self.plans.proof(given)}
+        return tuple(replace(one, before=before[one.unique_id]) for one in after)
+
+    def costly(self, own: Mapping[str, Options], paying: Proposal) -> Proposal:
+        """Propose the specs that would save most in addition to those that pay off, if writing them cost nothing."""
+        fixed = {name: replace(own[name], specs=(spec,)) for name, spec in paying.specs.items()}
+        free = {name: replace(one, subject=replace(one.subject, written=0.0)) for name, one in own.items()}
+        found = self.proposal({**free, **fixed}, given=paying.specs)
+        options = {**{name: own[name] for name in found.options}, **fixed}
+        choices = choices_of(options, self.required, self.compatibility)
+        return replace(found, options=options, choices=choices)
 
 
 def _options(

@@ -136,12 +136,12 @@ def proposed(
     options: Mapping[str, Options],
     required: Sequence[RequiredLayout],
     compatibility: Compatibility,
-    budget: float = inf,
+    most_bytes: float = inf,
 ) -> Proposal:
-    """Return the specs with the highest total value that rewrite no more bytes than the budget."""
+    """Return the specs with the highest total value that rewrite no more bytes than given."""
     choices = choices_of(options, required, compatibility)
     weights = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
-    return Proposal(options, required, compatibility, choices, choose(choices, weights, budget))
+    return Proposal(options, required, compatibility, choices, choose(choices, weights, most_bytes))
 
 
 def suggested(

@@ -31,6 +31,7 @@ class Plans:
     before: dict[str, PlanSizes] = field(default_factory=dict)  # by unique id
     errors: dict[str, str] = field(default_factory=dict)
     readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids of the readers of each table
+    tables: dict[str, list[str]] = field(default_factory=dict)  # names of the tables that each query reads
     required: list[RequiredLayout] = field(default_factory=list)  # of all queries, parents first
     cast_keys: dict[CastKey, dict[str, None]] = field(default_factory=dict)  # with the operators that cast them
     _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], PlanSizes | str] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class Plans:
             tables = [table for name in plan.tables if (table := self.planner.table(name))]
             for table in tables:
                 self.readers.setdefault(table.name.lower(), []).append(node.unique_id)
+                self.tables.setdefault(node.unique_id, []).append(table.name.lower())
             # Existing buckets already meet some requirements, so only a plan over unbucketed tables shows them.
             if any(table.spec for table in tables):
                 plan = self._plan_of(node, [replace(table, spec=None) for table in tables])
@@ -101,7 +103,8 @@ class Plans:
             after = self._known[key]
         why, found = (after, None) if isinstance(after, str) else (self.errors.get(node.unique_id, ""), after)
         parents = tuple(name for name in node.depends_on if name in self.manifest.nodes)
-        return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, why, parents)
+        read = tuple(self.tables.get(node.unique_id, ()))
+        return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, why, parents, read)
 
     def _plan_of(self, node: Node, tables: Sequence[TableFacts]) -> PhysicalPlan:
         sql = self.stub.rewritten(node.sql or "")

@@ -93,7 +93,7 @@ _NAMES = {
     "alone": "alone_bytes",
     "beside": "beside_bytes",
 }
-_LEFT_OUT = ("parents", "cost")
+_LEFT_OUT = ("parents", "tables", "cost")
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
@@ -101,7 +101,9 @@ def advice_data(advice: Advice) -> dict[str, Any]:
     total = {when: {**vars(advice.counts(when)), "bytes": round(advice.bytes(when))} for when in ("before", "after")}
     planned = sum(1 for one in advice.proof if one.before and one.after)
     parts = {
-        name: _data(value) for name, value in vars(advice).items() if name not in ("proof", "suggestions", "edits")
+        name: _data(value)
+        for name, value in vars(advice).items()
+        if name not in ("proof", "suggestions", "edits", "costly", "costly_proof")
     }
     return {
         "version": 1,

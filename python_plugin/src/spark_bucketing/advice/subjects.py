@@ -188,10 +188,11 @@ class AdviseRequest:
     assume_size: int | None = None  # assumed size in bytes of tables with unknown size; None to skip these tables
     target_file_size: int = 256 * MIB
     smallest: int = 256 * MIB  # bytes; smaller tables are skipped
-    budget: int | None = None  # maximum number of bytes to rewrite
+    max_rewrite: int | None = None  # maximum number of bytes to rewrite
     profile: bool = False  # query the warehouse for column statistics
     explain: str | None = None  # the name of a table
     apply: bool = False  # write the edits
+    costly: bool = False  # also return specs that save shuffles and sorts, but less than they cost
     event_logs: tuple[str, ...] = ()  # paths of Spark event logs
 
 

@@ -76,7 +76,7 @@ class Settings:
 
 # The reason for each code of an ordinary scan. With other codes, the query does not need buckets.
 REASON_OF_CODE: Mapping[str, str] = {
-    "mixed-specs": "mixed-bucket-specs",
+    "mixed-bucket-specs": "mixed-bucket-specs",
     **dict.fromkeys(
         ("unsupported-column", "ambiguous-column", "positional-columns", "field-ids", "unsupported-reader"),
         "unsupported-bucket-column",

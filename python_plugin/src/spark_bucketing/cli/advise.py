@@ -45,7 +45,9 @@ from spark_bucketing.project.profile import Place
 )
 @options.sized("--target-file-size", options.SOME, "Target size of the file of a bucket.")
 @options.sized("--smallest", options.SIZE, "Ignore tables that are smaller than this size.")
-@click.option("--budget", type=options.SIZE, help="Maximum total size of the tables that may change, such as 2TiB.")
+@click.option(
+    "--max-rewrite", type=options.SIZE, help="Maximum number of bytes that the next run may rewrite, such as 2TiB."
+)
 @click.option("--profile", is_flag=True, help="Run one query for each candidate column, to sample its values.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates for one table and why each was rejected.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 
 import click
 
 from spark_bucketing import api
-from spark_bucketing.advice.advice import Advice, ProposedSpec
-from spark_bucketing.advice.report import bytes_text, spec_text
+from spark_bucketing.advice.advice import ProposedSpec
+from spark_bucketing.advice.first_models import FirstModels, commands, first_models
 from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
@@ -21,7 +24,6 @@ from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
 from spark_bucketing.init.initialize import (
-    BUCKET_BYTES,
     config_edits,
     is_package,
     model_edits,
@@ -31,8 +33,6 @@ from spark_bucketing.init.initialize import (
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, read_target
-from spark_bucketing.units import count
-from spark_bucketing.units import size as size_text
 
 _CHECKOUT = Path(__file__).parents[4]
 
@@ -72,8 +72,8 @@ def init(
     """Add spark-bucketing to an existing dbt project.
 
     Adds the package to packages.yml, and the session extension to the target in profiles.yml. Plans the project's
-    queries, and adds bucket specs to the models of the query that gains most. Shows the changes as a diff, and asks
-    before it writes them.
+    queries, and adds bucket specs to the models of the query that gains most. Asks before it adds buckets that cost
+    more than they save if each query runs once per build. Shows the changes as a diff, and asks before it writes them.
 
     Exit codes: 0 success, 1 no terminal to ask, 2 the command could not run.
     """
@@ -83,13 +83,12 @@ def init(
         raise click.UsageError(
             "--model and --clustered-by must be used together: name a model, and the columns on which queries join it."
         )
+    asks = not yes and _has_terminal()
+    chosen: FirstModels | None = None
+    models = [model] if model else []
     with progress_line("reading the project") as line:
         target = read_target(place)
         edits, notes = _planned(target, package, revision, line)
-        models = [model] if model else []
-        if not model and not setup_only and edits and target.method == "session":
-            models, further = _first_models(target, edits, line)
-            edits, notes = edits + further[0], notes + further[1]
         if model and clustered_by:
             columns = [name.strip() for name in clustered_by.split(",") if name.strip()]
             line.show("parsing the project")
@@ -98,6 +97,14 @@ def init(
                     target.project_dir, read_models(target), model, columns, size, buckets, partial(_size, target, line)
                 )
             edits, notes = edits + further[0], notes + further[1]
+        elif not setup_only and target.method == "session" and (edits or not _has_buckets(target)):
+            chosen = _chosen(target, edits, line)
+    if chosen:
+        given = {"--target": place.target, "--project-dir": place.project_dir, "--profiles-dir": place.profiles_dir}
+        changes = _wanted(chosen, asks, {**given, "--package": package}, _install(edits))
+        models = [change.model for change in changes]
+        further = _edits_of(target, changes)
+        edits, notes = edits + further[0], notes + further[1]
     for note in notes:
         click.echo(f"{note}\n", err=True)
     if not edits:
@@ -105,26 +112,30 @@ def init(
         click.echo("No file needs a change." if notes else complete)
         return
     click.echo(unified_diff(edits))
-    if not yes and not sys.stdin.isatty():
+    if not yes and not asks:
         click.echo("No file was changed, because there is no terminal to ask. To apply the changes, pass --yes.")
         ctx.exit(1)
-    if not yes and not click.confirm("Apply these changes?"):
+    if asks and not click.confirm("Apply these changes?"):
         click.echo("No file was changed.")
         return
     apply(target.project_dir, edits)
-    commands = _next_commands(edits, models)
     changed = f"Changed {', '.join(str(edit.path) for edit in edits)}."
-    click.echo("\n  ".join([f"{changed} Next:", *commands]) if commands else changed)
+    following = _next_commands(edits, models)
+    click.echo("\n  ".join([f"{changed} Next:", *following]) if following else changed)
 
 
 def _next_commands(edits: list[FileEdit], models: list[str]) -> list[str]:
     """Return the commands that install the package, and build and check the models."""
-    adds_package = any(edit.path.name in ("packages.yml", "dependencies.yml") for edit in edits)
     of_models = [
         f"dbt run --select {' '.join(models)}",
         f"spark-bucketing check --select {' '.join(f'{name}+' for name in models)}",
     ]
-    return ["dbt deps"] * adds_package + (of_models if models else [])
+    return _install(edits) + (of_models if models else [])
+
+
+def _install(edits: list[FileEdit]) -> list[str]:
+    """Return the command that installs the package, if the edits add it."""
+    return ["dbt deps"] * any(edit.path.name in ("packages.yml", "dependencies.yml") for edit in edits)
 
 
 def _planned(
@@ -139,16 +150,14 @@ def _planned(
     else:
         notes.append(
             f"Target `{target.name}` connects with method `{target.method}`, so the server loads the extension. "
-            f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}"
+            f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}\n"
+            "Restart the server, and run spark-bucketing advise, which proposes buckets for the models."
         )
     return [edit for edit in edits if edit], notes
 
 
-def _first_models(
-    target: Target, edits: list[FileEdit], line: ProgressLine
-) -> tuple[list[str], tuple[list[FileEdit], list[str]]]:
-    """Return the models of the query that gains most from buckets, and the edits that bucket them, and notes."""
-    instead = "To choose buckets later, run spark-bucketing advise."
+def _chosen(target: Target, edits: list[FileEdit], line: ProgressLine) -> FirstModels:
+    """Choose the first models to bucket, with the planner's help."""
     profile = target.profiles_dir / "profiles.yml"
     texts = {edit.path.name: edit.after for edit in edits}
     with TemporaryDirectory() as folder:
@@ -156,51 +165,58 @@ def _first_models(
         text = texts.get(profile.name) or profile.read_text(encoding="utf-8")
         (Path(folder) / profile.name).write_text(text, encoding="utf-8")
         try:
-            advice = api.advise(
-                target.project_dir, profiles_dir=folder, target=target.name, on_progress=line.show
-            ).found
+            return first_models(
+                api.advise(
+                    target.project_dir, profiles_dir=folder, target=target.name, on_progress=line.show, costly=True
+                ).found
+            )
         except BucketingError as error:
-            return [], ([], [f"No model gets buckets, because its queries could not be planned:\n{error}\n{instead}"])
-    query, changes = first_query(advice)
-    if not query:
-        return [], ([], [no_buckets(advice)])
+            why = "No model gets buckets, because its queries could not be planned:"
+            return FirstModels(f"{why}\n{error}\nTo choose buckets later, run spark-bucketing advise.")
+
+
+def _edits_of(target: Target, changes: Sequence[ProposedSpec]) -> tuple[list[FileEdit], list[str]]:
+    """Return the edits that bucket models, and notes about configs that the user must write."""
+    if not changes:
+        return [], []
     with in_folder(target.project_dir):
         configs = [ConfigChange(change.unique_id, change.config) for change in changes]
-        found, notes = config_edits(target.project_dir, read_models(target), configs)
-    specs = "".join(
-        f"\n  {change.model} ({size_text(change.size_bytes)}): {spec_text(change.after)}" for change in changes
-    )
-    others = len(advice.changes) - len(changes)
-    more = f"\nFor {count(others, 'more model')}, run spark-bucketing advise." if others else ""
-    return [change.model for change in changes], (found, [f"{query}{specs}{more}", *notes])
+        return config_edits(target.project_dir, read_models(target), configs)
 
 
-def first_query(advice: Advice) -> tuple[str, list[ProposedSpec]]:
-    """Describe the query that gains most, and return the new bucket specs of its tables, or nothing without a gain."""
-    best = max(advice.proof, key=lambda one: one.gain, default=None)
-    if not best or not best.before or not best.after or best.gain <= 0:
-        return "", []
-    # The tables of views are not among the parents of a query.
-    own = [change for change in advice.changes if change.unique_id in (*best.parents, best.unique_id)]
-    before, after = bytes_text(best.before.bytes), bytes_text(best.after.bytes)
-    return f"The query of {best.model} now shuffles and sorts {before}, and with these buckets {after}:", own or list(
-        advice.changes
-    )
+def _wanted(
+    chosen: FirstModels, asks: bool, given: Mapping[str, object], install: Sequence[str]
+) -> tuple[ProposedSpec, ...]:
+    """Show the choice, and return its specs, with the costly ones if the user wants them."""
+    click.echo(f"{_wrapped(chosen.description)}\n", err=True)
+    if chosen.costly and asks:
+        if click.confirm(f"Bucket {' and '.join(change.model for change in chosen.costly)} nevertheless?", err=True):
+            return (*chosen.paying, *chosen.costly)
+    elif chosen.costly:
+        options = "".join(f" {name} {shlex.quote(str(value))}" for name, value in given.items() if value)
+        lines = ["To add these buckets nevertheless:", *install, *commands(chosen.costly, options)]
+        click.echo("\n  ".join(lines) + "\n", err=True)
+    return chosen.paying
 
 
-def no_buckets(advice: Advice) -> str:
-    """Say why no model gets buckets, and how to choose buckets nevertheless."""
-    moved, model = max(((one.before.bytes, one.model) for one in advice.proof if one.before), default=(0.0, ""))
-    if not moved:
-        return "No model gets buckets: the project has no query that Spark can plan and that shuffles or sorts rows."
-    most = f"the query of {model} shuffles and sorts the most, {bytes_text(moved)}"
-    if moved < BUCKET_BYTES:
-        return f"No model gets buckets: {most}. Tables of less than 256 MiB do not need buckets."
-    return (
-        f"No model gets buckets: if each query runs once per build, no buckets save more than they cost. Here, {most}. "
-        "For details, run spark-bucketing advise. To bucket a model in any case:\n"
-        "  spark-bucketing init --model NAME --clustered-by COLUMNS"
-    )
+def _wrapped(text: str) -> str:
+    """Wrap the sentences of a text to 80 columns, but not its indented lines."""
+    lines = text.splitlines()
+    return "\n".join(line if line.startswith(" ") else fill(line, 80, break_on_hyphens=False) for line in lines)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _has_buckets(target: Target) -> bool:
+    """Return whether a model of the project is bucketed, or true if dbt cannot parse the project."""
+    try:
+        with in_folder(target.project_dir):
+            nodes = read_models(target)["nodes"].values()
+    except BucketingError:
+        return True
+    return any((node.get("config") or {}).get("clustered_by") for node in nodes)
 
 
 def _size(target: Target, line: ProgressLine, relation: str) -> int | None:

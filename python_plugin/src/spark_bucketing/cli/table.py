@@ -113,7 +113,7 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE with the table's current bucket spec and one file per bucket.
 
     Skips partitions that are already sealed with this spec. Rewrites the others in passes of up to 100 GiB or 1,000
-    partitions. Each pass replaces all of its files at once. If the command is interrupted or killed, run it again.
+    partitions. Each pass replaces all of its files atomically. If the command is interrupted or killed, run it again.
     """
     with _opened(place, name) as (warehouse, name, line):
         line.show(f"listing files of {name}")

@@ -1,6 +1,6 @@
 """Rewrite many partitions in one pass with the table's bucket spec.
 
-An UPDATE that changes no value replaces the files of all partitions at once; see docs/explanation/replacing-rows.md.
+An UPDATE that changes no value replaces the files of all partitions atomically; see docs/explanation/replacing-rows.md.
 """
 
 from __future__ import annotations

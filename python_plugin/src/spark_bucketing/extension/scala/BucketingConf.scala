@@ -30,7 +30,7 @@ object BucketingConf {
       "each bucket has its own task.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
-  val MAX_PARTITION_BYTES: ConfigEntry[Long] = conf("read.maxPartitionBytes",
+  val MAX_BUCKET_BYTES: ConfigEntry[Long] = conf("read.maxBucketBytes",
     "Maximum size of a bucket in the Hive layout if more than three quarters of the cores would be idle. If a bucket is " +
       "larger and cannot be divided into ranges, Spark uses an ordinary scan for the table, because a shuffle is faster. The limit is lower if more cores " +
       "are idle, for example half as large if seven eighths of the cores are idle.")
@@ -38,7 +38,7 @@ object BucketingConf {
 
   val RANGE_BYTES: ConfigEntry[Long] = conf("read.rangeBytes",
     "Minimum size of a range of a sorted bucket. If there are fewer buckets than cores, or if a bucket is larger than " +
-      "`read.maxPartitionBytes`, several tasks read each bucket, and each of them reads a range of the first sort column. Joins " +
+      "`read.maxBucketBytes`, several tasks read each bucket, and each of them reads a range of the first sort column. Joins " +
       "also divide the rows of a frequent key. With 0, one task reads each bucket.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("32m")
 
@@ -64,7 +64,7 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val ATOMIC: ConfigEntry[Boolean] = conf("write.atomic",
-    "When true, an INSERT into a bucketed table or a table with file statistics adds all its files at once, and removes the files that it overwrites. A scan " +
+    "When true, an INSERT into a bucketed table or a table with file statistics adds all its files atomically, and removes the files that it overwrites. A scan " +
       "with the extension sees all or none of its rows, and the files are sealed. When false, Spark deletes and writes one partition after another, as it does for other tables, and writes neither seals nor file statistics.")
     .booleanConf.createWithDefault(true)
 
@@ -105,7 +105,7 @@ object BucketingConf {
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
-  def maxPartitionBytes: Long = SQLConf.get.getConf(MAX_PARTITION_BYTES)
+  def maxBucketBytes: Long = SQLConf.get.getConf(MAX_BUCKET_BYTES)
   def driverBytes: Long = SQLConf.get.getConf(DRIVER_BYTES)
   def rangeBytes: Long = SQLConf.get.getConf(RANGE_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)

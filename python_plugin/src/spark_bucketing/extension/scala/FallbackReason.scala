@@ -16,9 +16,9 @@ object FallbackReason {
   val FilesMissing = "files-missing"
   val SealUnreadable = "seal-unreadable"
   val ColumnsChanged = "columns-changed"
-  val MixedSpecs = "mixed-specs"
+  val MixedBucketSpecs = "mixed-bucket-specs"
   /** The reasons that another statement may have changed since the seals were read. */
-  val OfSeals: Set[String] = Set(NotSealed, SealStale, SealUnreadable, ColumnsChanged, MixedSpecs)
+  val OfSeals: Set[String] = Set(NotSealed, SealStale, SealUnreadable, ColumnsChanged, MixedBucketSpecs)
 
   val UnsupportedColumn = "unsupported-column"
   val ColumnNotRead = "column-not-read"

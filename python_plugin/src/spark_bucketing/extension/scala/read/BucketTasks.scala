@@ -36,7 +36,7 @@ object BucketTasks {
    */
   def areTooFew(tasks: Int, largest: Long, session: SparkSession): Boolean = {
     val busy = tasks.toDouble * IdleFactor / cores(session)
-    busy < 1 && largest > BucketingConf.maxPartitionBytes * busy
+    busy < 1 && largest > BucketingConf.maxBucketBytes * busy
   }
 
   /**

@@ -73,7 +73,7 @@ object DividedBuckets extends Logging {
       // The time of a query relative to its time with one task per bucket, which reads a range in 1 / n of the time.
       def time(n: Int): Double = ((bytes.length.toLong * n + cores - 1) / cores).toDouble / n
       val ofCores = if (bytes.length >= cores) 1 else (1 to most.min(2 * cores)).minBy(time)
-      val ofSize = ((bytes.max + BucketingConf.maxPartitionBytes - 1) / BucketingConf.maxPartitionBytes).min(most.toLong).toInt
+      val ofSize = ((bytes.max + BucketingConf.maxBucketBytes - 1) / BucketingConf.maxBucketBytes).min(most.toLong).toInt
       ofSize.max(if (ofCores > 1 && time(ofCores) <= MaxTime) ofCores else 1)
     }
   }

@@ -254,7 +254,7 @@ object SealedSpecs {
       val names = kinds.filter(_._1 == found).map(_._2)
       s"$found in ${names.head}${more(names.length - 1)}"
     }
-    FallbackReason(MixedSpecs, s"its bucket specs differ: ${examples.mkString(", ")}")
+    FallbackReason(MixedBucketSpecs, s"its bucket specs differ: ${examples.mkString(", ")}")
   }
 
   private def more(others: Int): String = if (others == 0) "" else s" and $others more"

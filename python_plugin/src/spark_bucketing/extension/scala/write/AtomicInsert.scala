@@ -33,7 +33,7 @@ import org.apache.spark.sql.types.{DataType, MapType}
 case class WrittenFiles(paths: Seq[Path], isReliable: Boolean = true)
 
 /**
- * Runs INSERT so that its files become part of the table at once. Spark's own writer writes them into a hidden directory of the table. Then
+ * Runs INSERT so that its files become part of the table atomically. Spark's own writer writes them into a hidden directory of the table. Then
  * [[FileReplacement]] adds them, in place of the files of the overwritten partitions.
  *
  * INSERT INTO conflicts with no other statement. Statements that overwrite different partitions may run at the same time. If another statement changes the

@@ -45,7 +45,7 @@ class Transaction(val folder: Path, val seen: Set[String], val heartbeat: Heartb
 case class FileChanges(statement: StatementScope, going: Seq[FileStatus], coming: Seq[Move], overwrites: Boolean = false)
 
 /**
- * Adds files to a table, replaces and removes them, all at once. All statements of the extension that write into a table use it. See
+ * Adds files to a table, replaces and removes them, all atomically. All statements of the extension that write into a table use it. See
  * docs/explanation/replacing-rows.md.
  */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
