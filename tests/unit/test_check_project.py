@@ -354,7 +354,7 @@ def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
 
 def test_table_built_without_its_configured_buckets_is_named() -> None:
     (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
-    assert "s.t is configured with 8 buckets by k, not built yet" in result.operators[0].findings[0].message
+    assert "s.t is configured with 8 buckets by (k), not built yet" in result.operators[0].findings[0].message
     assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)
 
 

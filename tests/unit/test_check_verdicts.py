@@ -92,8 +92,8 @@ def test_multiples_of_bucket_counts_depend_on_settings() -> None:
 )
 def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], sort_name: str, why: str) -> None:
     result = join_of_counts(tables, sort_name=sort_name)
-    assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
-    assert result.description.endswith(f"({why})")
+    assert (result.verdict, [found.level for found in result.findings]) == (Verdict.UNKNOWN, ["unknown"])
+    assert result.description.endswith(f"({why})") and result.description in result.findings[0].message
 
 
 def judged(found: PhysicalPlan) -> list[OperatorResult]:

@@ -37,6 +37,17 @@ class BucketSpec:
         return self.bucket_hash in VERSION_OF_HASH
 
     @property
+    def buckets(self) -> str:
+        """Describe the buckets in words: 8 buckets by (k)."""
+        number = f"{self.num_buckets:,} bucket{'' if self.num_buckets == 1 else 's'}"
+        return f"{number} by ({', '.join(self.bucket_columns)})"
+
+    def __str__(self) -> str:
+        """Describe the spec in words: 8 buckets by (k), sorted by (k), hash hive."""
+        order = f"sorted by ({', '.join(self.sort_columns)})" if self.sort_columns else "not sorted"
+        return f"{self.buckets}, {order}, hash {self.bucket_hash}"
+
+    @property
     def config(self) -> str:
         """Return the model config that requests this spec."""
         order = f", sorted_by={list(self.sort_columns)}" if self.sort_columns != self.bucket_columns else ""

@@ -130,7 +130,7 @@ class Checker:
         """Plan and analyze one query. If planning fails or exceeds the time limit, the result contains an error."""
         result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id, table=subject.table)
         if subject.sql is None:
-            return replace(result, error=subject.error or _UNCOMPILED)
+            return result.failed(subject.error or _UNCOMPILED)
         try:
             sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
             with created(self.planner, subject.functions):
@@ -141,12 +141,11 @@ class Checker:
                 why += f"\n{_FUNCTIONS}"
             elif "TABLE_OR_VIEW_NOT_FOUND" in why and subject.unique_id and self.stub is None:
                 why += "\nBuild its parents first (dbt run), or check it with --offline."
-            return replace(result, error=why)
+            return result.failed(why)
         # A query whose plan check cannot analyze must not prevent the check of other models.
         except Exception as error:
             bug = f"{type(error).__name__}: {error}"
-            why = f"A bug in spark-bucketing prevented the analysis of the query's plan: {bug}"
-            return replace(result, error=why)
+            return result.failed(f"A bug in spark-bucketing prevented the analysis of the query's plan: {bug}")
 
         def with_source(_: OperatorResult, found: Finding) -> Finding:
             """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""

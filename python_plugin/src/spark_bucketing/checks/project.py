@@ -29,7 +29,6 @@ from spark_bucketing.checks.checker import (
 )
 from spark_bucketing.checks.reasons import REASONS, project_findings
 from spark_bucketing.checks.reasons.project import ProjectFacts
-from spark_bucketing.checks.reasons.reason import buckets
 from spark_bucketing.checks.results import (
     Fix,
     ModelResult,
@@ -335,7 +334,7 @@ def with_configured(
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
 
     def noted(operator: OperatorResult) -> OperatorResult:
-        texts = [f"{name} is configured with {buckets(unbuilt[name])}" for name in operator.tables if name in unbuilt]
+        texts = [f"{name} is configured with {unbuilt[name].buckets}" for name in operator.tables if name in unbuilt]
         note = f"{' and '.join(texts)}, not built yet"
         if texts and operator.verdict is Verdict.NOT_BUCKETED:
             return replace(operator, description=f"{operator.description} ({note})")
@@ -381,7 +380,7 @@ def _owned(fix: Fix, kinds: Mapping[str, str], configured: Mapping[str, BucketSp
             proposed = re.compile(rf"bucket {re.escape(f'{part.table} with {part.spec.config}')}\.", re.IGNORECASE)
             run = (
                 f"Run `dbt run --full-refresh --select {models[name]}` to build {part.table}, whose config already has "
-                f"{buckets(part.spec)}."
+                f"{part.spec.buckets}."
             )
             text = proposed.sub(run.replace("\\", r"\\"), text)
     for table in dict.fromkeys(part.table for part in (fix, *fix.also) if part.kind in _TABLES and part.table):

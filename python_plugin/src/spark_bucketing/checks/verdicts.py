@@ -59,21 +59,22 @@ def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorR
     # Reasons are unreliable if an operator is not recognized or a table is unknown.
     if op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         steps = [*_steps(query, op), *([end] if end else [])]
-    found = verdict(op, tables)
-    unknown = ""
+    found, description = verdict(op, tables), _description(query, op)
+    findings = tuple(map(_finding, steps))
     if found is Verdict.UNKNOWN:
         nodes = [op.node, *(node for side in op.sides for node in side.way)]
         foreign = sorted({node.operator for node in nodes if not node.is_known})
         cause = f"not a Spark operator: {', '.join(foreign)}"
-        unknown = f" ({cause if foreign else 'Spark cannot describe ' + ', '.join(undescribed(op, tables))})"
+        description += f" ({cause if foreign else 'Spark cannot describe ' + ', '.join(undescribed(op, tables))})"
+        findings = (Finding("unknown", f"Operator not recognized: {op.kind}: {description}", level="unknown"),)
     return OperatorResult(
         kind=op.kind,
-        description=_description(query, op) + unknown,
+        description=description,
         verdict=found,
         tables=op.tables,
         exchanges=len({node.number for side in op.sides for node in side.exchanges} & op.own),
         sorts=len({node.number for side in op.sides for node in side.sorts} & op.own),
-        findings=tuple(map(_finding, steps)),
+        findings=findings,
     )
 
 

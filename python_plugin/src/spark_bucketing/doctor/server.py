@@ -310,6 +310,6 @@ _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.versi
 def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
     """Write the results of all checks, in text with one line for each subject, and the remedy below it."""
     if form == "json":
-        write_json({"target": target, "examined": [vars(one) for one in found]}, file)
+        write_json({"target": target, "examined": found}, file)
     else:
         print_template(console_on(file), __file__, "report.txt", found=found, styles=STATE_STYLES)

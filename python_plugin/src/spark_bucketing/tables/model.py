@@ -70,7 +70,7 @@ class Partition:
         if self.spec is None:
             return f"[{self.status}] {self.problem}".rstrip() if self.has_files else Status.EMPTY
         several = (self.files_per_bucket or 0) > 1
-        return words(self.spec) + (f", up to {self.files_per_bucket:,} files per bucket" if several else "")
+        return str(self.spec) + (f", up to {self.files_per_bucket:,} files per bucket" if several else "")
 
     def has(self, spec: BucketSpec) -> bool:
         """Return whether the partition is sealed with this spec, and each bucket has at most one file."""
@@ -126,12 +126,3 @@ def total_size(partitions: Sequence[Partition]) -> int:
 def one_spelling(location: str) -> str:
     """Normalize a location, because the metastore, Hadoop and Spark may write file:/x or file:///x."""
     return _ROOT.sub(r"\1:///", location).rstrip("/")
-
-
-def words(spec: BucketSpec | None) -> str:
-    """Describe a spec in words: 8 buckets by (user_id), sorted by (user_id), hash hive."""
-    if spec is None:
-        return "no buckets"
-    order = f", sorted by ({', '.join(spec.sort_columns)})" if spec.sort_columns else ", not sorted"
-    number = f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'}"
-    return f"{number} by ({', '.join(spec.bucket_columns)}){order}, hash {spec.bucket_hash}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from spark_bucketing import output
-from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, spec_data, write_json
+from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, write_json
 from spark_bucketing.tables.bucketed_files import FileSizes
 from spark_bucketing.tables.compatibility import (
     Merging,
@@ -23,7 +22,7 @@ from spark_bucketing.tables.compatibility import (
     span,
 )
 from spark_bucketing.tables.file_statistics import FileState, FileStats
-from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size, words
+from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size
 from spark_bucketing.tables.overview import Overview, Verification
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 from spark_bucketing.tables.rewrite import RewritePlan
@@ -59,7 +58,7 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
 
 def _write_page(schema: str, overviews: Sequence[Overview], file: TextIO) -> None:
     """Write the overviews as an HTML page: first the tables with findings, and then the largest ones."""
-    functions = (bucket_bars, count, file_bars, file_ranges, runs, span, words, zip)
+    functions = (bucket_bars, count, file_bars, file_ranges, runs, span, zip)
     template = output.template_beside(__file__, "report.html", *functions)
     shown = sorted(overviews, key=lambda one: (one.state == "ok", -(one.sizes.total if one.sizes else 0)))
     file.write(template.render(schema=schema, overviews=shown, titles=_TITLES, cells=_cells) + "\n")
@@ -119,7 +118,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
     return {
         "table": table.name,
         "state": overview.state,
-        "spec": spec_data(files.spec) if files else None,
+        "spec": files.spec if files else None,
         "range_by": overview.organized.range_by if overview.organized else None,
         "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
         "format": table.file_format,
@@ -127,7 +126,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "skew": files.skew if files else None,
         "by_spec": [
             {
-                "spec": spec_data(part.spec),
+                "spec": part.spec,
                 "partitions": len(part.folders) if files and table.columns else None,
                 "files": len(part.files),
                 "rows": part.rows,
@@ -139,7 +138,7 @@ def overview_data(overview: Overview) -> dict[str, Any]:
         "advice": overview.advice or None,
         "unreadable": (files.unreadable if files else "") or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
-        "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
+        "file_statistics": statistics,
     }
 
 
@@ -155,8 +154,8 @@ def write_verifications(
                 "deep": one.is_deep,
                 "findings": list(one.findings),
                 "unknown": one.unknown or None,
-                "partitions": list(map(sealed_data, one.sealed)),
-                "file_statistics": list(map(asdict, one.statistics)),
+                "partitions": one.sealed,
+                "file_statistics": one.statistics,
             }
             for one in found
         ]
@@ -179,7 +178,7 @@ def write_verifications(
 def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:
     """Write the files of a table with their statistics."""
     if form == "json":
-        write_json({"table": name, "files": [asdict(one) for one in files]}, file)
+        write_json({"table": name, "files": files}, file)
     else:
         _print_statistics(name, files, console_on(file))
 
@@ -226,7 +225,7 @@ def specs_data(table: TableMetadata, merging: Merging) -> dict[str, Any]:
 def print_specs(table: TableMetadata, merging: Merging, console: Console) -> None:
     """Print the bucket specs of partitions, and the ranges of partitions that Spark can read together."""
     found = runs(table.partitions)
-    console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
+    console.print(Text(f"{table.name}: {table.spec or 'no buckets'}, {count(len(table.partitions), 'partition')}"))
     if not found:
         return
     together = compatible_read(table, table.partitions, merging)
@@ -244,14 +243,14 @@ def _widest(run: PartitionRun) -> Partition:
 def _how(read: Read) -> str:
     if read.spec is None:
         return f"no, {read.why}"
-    return f"as {count(read.spec.num_buckets, 'bucket')} by ({', '.join(read.spec.bucket_columns)})"
+    return f"as {read.spec.buckets}"
 
 
 def _run(run: PartitionRun) -> dict[str, Any]:
     return {
         **_range(run),
         "status": run[0].status,
-        "spec": spec_data(run[0].spec),
+        "spec": run[0].spec,
         "problem": run[0].problem or None,
         "files": sum(partition.files for partition in run),
         "bytes": total_size(run),
@@ -264,14 +263,13 @@ def _range(partitions: Sequence[Partition]) -> dict[str, Any]:
 
 
 def _read(read: Read) -> dict[str, Any]:
-    number, columns = (read.spec.num_buckets, list(read.spec.bucket_columns)) if read.spec else (None, None)
-    return {**_range(read.partitions), "num_buckets": number, "bucket_columns": columns, "why": read.why or None}
+    return {**_range(read.partitions), "spec": read.spec, "why": read.why or None}
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
     """Write which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
     if form == "json":
-        write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
+        write_json({"table": table, "dry_run": dry_run, "partitions": found}, file)
     else:
         print_sealed(table, found, console_on(file))
 
@@ -281,25 +279,12 @@ def print_sealed(table: str, found: Sequence[Partition], console: Console) -> No
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     values = {"table": table, "found": found, "status": Status, "sums": sums}
-    print_template(console, __file__, "sealed.txt", count, size, words, **values)
-
-
-def sealed_data(part: Partition) -> dict[str, Any]:
-    """Convert a partition from the result of SEAL BUCKETS to JSON types."""
-    return {
-        "partition": part.name,
-        "status": part.status,
-        "spec": spec_data(part.spec),
-        "files": part.files,
-        "bytes": part.size,
-        "files_read": part.files_read,
-        "problem": part.problem or None,
-    }
+    print_template(console, __file__, "sealed.txt", count, size, **values)
 
 
 def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write which partitions a rewrite replaces, and their numbers of files and bytes."""
-    print_template(console_on(file), __file__, "plan.txt", count, size, total_size, words, plan=plan)
+    print_template(console_on(file), __file__, "plan.txt", count, size, total_size, plan=plan)
 
 
 def _print_ranges(console: Console, what: str, ranges: Iterable[tuple[Sequence[Partition], str]]) -> None:

@@ -12,7 +12,7 @@ from spark_bucketing.errors import TableError
 from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec, stated_version
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import read_partitions
-from spark_bucketing.tables.model import Partition, TableMetadata, one_spelling, words
+from spark_bucketing.tables.model import Partition, TableMetadata, one_spelling
 from spark_bucketing.tables.partition_predicates import covering
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import some
@@ -131,7 +131,7 @@ def rewrite_batch(
         raise TableError(
             f"Not all partitions of table `{table.name}` are sealed after the rewrite.",
             found=f"{bad[0].summary} in {parts} {some([part.name for part in bad], 3)}",
-            expected=f"sealed files with {words(target)}, one file per bucket",
+            expected=f"sealed files with {target}, one file per bucket",
             instead="run the command again; another job may have changed the table",
         )
     for skipped in sorted(empty):

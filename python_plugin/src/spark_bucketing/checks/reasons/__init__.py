@@ -12,7 +12,7 @@ from dataclasses import replace
 from spark_bucketing.checks import changes
 from spark_bucketing.checks.checked_query import REASON_OF_CODE, BucketedScan, ExchangeOrSort, Setting, Topic
 from spark_bucketing.checks.reasons.project import PROJECT_REASONS, ProjectFacts
-from spark_bucketing.checks.reasons.reason import Explanation, Reason, buckets, doing, purpose, reason, series
+from spark_bucketing.checks.reasons.reason import Explanation, Reason, doing, purpose, reason, series
 from spark_bucketing.checks.results import Change, Finding, Fix
 from spark_bucketing.checks.sql_text import with_plain_equality, without_casts
 from spark_bucketing.spec import are_compatible, hash_name
@@ -70,7 +70,7 @@ def side_not_bucketed(step: ExchangeOrSort) -> Explanation | None:
     here = f"{series(named)} {'are' if len(named) > 1 else 'is'} not bucketed"
     if not named:
         here = "This side of the join does not read a table"
-    there = f"; {other.name} has {buckets(other.spec)}" if other else ""
+    there = f"; {other.name} has {other.spec.buckets}" if other else ""
     return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, changes.match_other(step))
 
 
@@ -89,7 +89,7 @@ def hive_layout_without_extension(step: ExchangeOrSort, table: BucketedScan) -> 
     if not table.spec.in_hive_layout or table.settings.extension:
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
+        f"{table.name} has {table.spec.buckets} in the Hive layout, but this session does not use the extension that "
         "reads them, so Spark uses an ordinary scan.",
         changes=(changes.switch_extension_on(table.settings), *changes.match_other(step)),
     )
@@ -197,7 +197,7 @@ def keys_miss_bucket_column(step: ExchangeOrSort, table: BucketedScan) -> Explan
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} but is {purpose(step)}; the keys do not include {series(missing)}.",
+        f"{table.name} has {table.spec.buckets} but is {purpose(step)}; the keys do not include {series(missing)}.",
         changes=(*changes.match_other(step), *changes.bucket_by_keys(step)),
     )
 
@@ -230,7 +230,7 @@ def repartitioned_below(step: ExchangeOrSort) -> Explanation | None:
     table, node = step.read, step.lost_at
     if table is None or node is None:
         return None
-    found = f"{table.name} has {buckets(table.spec)} and is {purpose(step)}"
+    found = f"{table.name} has {table.spec.buckets} and is {purpose(step)}"
     message = f"{found}, but {doing(node, step)}."
     asked = node.shuffle is not None and node.shuffle.requested
     return Explanation(message, (table.name,), (changes.leave_out_repartition(),) if asked else ())
@@ -260,7 +260,7 @@ def superset_keys(step: ExchangeOrSort, table: BucketedScan) -> Explanation | No
     if any(one.kind != "spark" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} but is {purpose(step)}, which includes more keys; "
+        f"{table.name} has {table.spec.buckets} but is {purpose(step)}, which includes more keys; "
         f"{Setting.ALL_KEYS}=true requires buckets by all of them.",
         changes=(changes.set_to({Setting.ALL_KEYS: "false"}), *changes.match_either(step)),
     )
@@ -329,7 +329,7 @@ def bucket_columns_differ(step: ExchangeOrSort, table: BucketedScan) -> Explanat
     if not step.partitionings or not other or not other.partitionings or other.table is None:
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}, which are "
+        f"{table.name} has {table.spec.buckets} and {other.table.name} has {other.table.spec.buckets}, which are "
         "different keys of the join.",
         (table.name, other.table.name),
         changes.match_either(step),

@@ -13,7 +13,6 @@ from spark_bucketing.checks.checked_query import ExchangeOrSort, Topic
 from spark_bucketing.checks.results import Change, Level
 from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
-from spark_bucketing.spec import BucketSpec
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,6 @@ def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
 def series(items: Sequence[str]) -> str:
     """Format a list as `a`, `a and b`, or `a, b and c`."""
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" and {items[-1]}" if items else "nothing"
-
-
-def buckets(spec: BucketSpec) -> str:
-    """Format a bucket spec as `8 buckets by k`."""
-    return f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'} by {series(spec.bucket_columns)}"
 
 
 def purpose(step: ExchangeOrSort) -> str:
