@@ -18,7 +18,7 @@ from spark_bucketing.event_log.report import write_html as write_comparison
 from spark_bucketing.plan.document import PlanCounts, read_plan
 from spark_bucketing.plan.tree import tree_lines
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.tables.bucketed_files import DataFile
 from spark_bucketing.tables.file_statistics import FileStats, Organized
 from spark_bucketing.tables.model import Column, TableMetadata
 from spark_bucketing.tables.overview import Overview
@@ -60,7 +60,7 @@ def pages() -> dict[str, str]:
     planned = (replace(JOINED, plan=tree_lines(plan)), replace(LATER, plan=tree_lines(plan) * 3))
     log = read_measured([str(REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.gz")])
     table = TableMetadata("shop.clicks", CLICKS, ())
-    overviews = [Overview(table, BucketedFiles(table, CLICKS, FILES)), organized(DAYS), organized(DAYS, "string")]
+    overviews = [Overview(table, CLICKS, FILES), organized(DAYS), organized(DAYS, "string")]
     return {
         "check": written(write_check, replace(REPORT, models=(*REPORT.models, *planned))),
         "advise": written(write_advice, ADVICE),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_bucketing.checks.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
     from spark_bucketing.tables.model import Partition
-    from spark_bucketing.tables.overview import Overview, Verification
+    from spark_bucketing.tables.overview import Overview
     from spark_bucketing.tables.warehouse import Warehouse
 
 AnyPath = Union[str, "os.PathLike[str]"]
@@ -257,7 +257,7 @@ class Tables:
         write = partial(write_overviews, schema, found, details=bool(self.names))
         return Result(found, code, write, has_page=True)
 
-    def verify(self, deep: bool = False, where: str | None = None) -> Result[list[Verification]]:
+    def verify(self, deep: bool = False, where: str | None = None) -> Result[list[Overview]]:
         """Check the tables' file names, seals and file statistics.
 
         Args:
@@ -276,7 +276,7 @@ class Tables:
             for overview in read_overviews(warehouse, schema, self.names, self.source.on_progress):
                 self.source.on_progress(f"verifying {overview.table.name}")
                 found.append(verify_table(warehouse, overview, deep, where))
-        code = exit_code({verification.state for verification in found})
+        code = exit_code({overview.state for overview in found})
         return Result(found, code, partial(write_verifications, schema, found, details=bool(self.names)))
 
 

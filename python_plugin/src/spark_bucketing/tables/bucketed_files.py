@@ -1,20 +1,15 @@
-"""Describe and check the files of a bucketed table."""
+"""Describe the files of a bucketed table."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
-from spark_bucketing.errors import State
 from spark_bucketing.spec import VERSION_OF_HASH, BucketHash, BucketSpec
-from spark_bucketing.tables.model import TableMetadata, one_spelling
-from spark_bucketing.tables.partition_predicates import covering, rewrite_command
-from spark_bucketing.units import count
 
 # Hive and Trino read these names. Spark writes 00003_0_part-..., Hive 000003_0 and 000003_0_copy_1, Trino
 # 000003_0_<query id>, and transactions of Hive bucket_00003.
@@ -125,99 +120,3 @@ class SpecFiles:
     def beyond(self) -> list[DataFile]:
         """Return the files whose bucket id is not less than the number of buckets in the spec."""
         return [file for file in self.files if (self.bucket(file) or 0) >= self.spec.num_buckets]
-
-
-@dataclass(frozen=True)
-class BucketedFiles:
-    """A bucketed table and all its files, or, if they cannot be read, an error message."""
-
-    table: TableMetadata  # with its partitions if the session has the extension
-    spec: BucketSpec  # of the table, with the names of columns as the metastore has them
-    files: tuple[DataFile, ...] = ()  # of all partitions
-    unreadable: str = ""  # why the files cannot be read
-
-    @cached_property
-    def by_spec(self) -> tuple[SpecFiles, ...]:
-        """Group the files by the bucket spec of their partition. Unsealed partitions have the table's spec."""
-        parts = self.table.partitions if self._is_evolving else ()
-        own_specs = {one_spelling(part.location): part.spec for part in parts if part.spec}
-        files: dict[BucketSpec, list[DataFile]] = {}
-        for file in self.files:
-            files.setdefault(own_specs.get(file.folder, self.spec), []).append(file)
-        return tuple(SpecFiles(spec, tuple(found)) for spec, found in files.items()) or (SpecFiles(self.spec, ()),)
-
-    @property
-    def _is_evolving(self) -> bool:
-        """Return whether each partition may have its own spec, so that single partitions can be rewritten."""
-        return bool(self.table.columns) and self.spec.in_hive_layout
-
-    @property
-    def rows(self) -> int:
-        """Return the total number of rows in all files."""
-        return sum(file.rows for file in self.files)
-
-    @property
-    def partitions(self) -> int:
-        """Return the number of partitions that have files, or 1 for an unpartitioned table."""
-        return len({file.folder for file in self.files}) if self.table.columns else 1
-
-    @property
-    def skew(self) -> float | None:
-        """Return the largest skew, each of one spec, because different numbers of buckets have different means."""
-        skews = [part.skew for part in self.by_spec if part.rows]
-        return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None
-
-    @property
-    def sizes(self) -> FileSizes | None:
-        """Summarize the sizes of the files, or return None if there are no files."""
-        return FileSizes.of([file.size for file in self.files])
-
-    @property
-    def state(self) -> State:
-        """Return whether the files match the bucket spec. The state is `unknown` if the files cannot be read."""
-        if self.unreadable:
-            return "unknown"
-        return "wrong" if self.findings else "ok"
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """Return the violations that the files show, each with an example and a fix."""
-        return tuple(self._findings())
-
-    def _findings(self) -> Iterator[str]:
-        if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
-            yield (
-                f"{count(len(unnamed), 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
-                f"a writer ignored the buckets; {self._rewrite(file.folder for file in unnamed)}."
-            )
-        for part in self.by_spec:
-            if beyond := part.beyond():
-                yield (
-                    f"{count(len(beyond), 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
-                    f"{beyond[0].name}: a writer used more buckets than the table has; "
-                    f"{self._rewrite(file.folder for file in beyond)}."
-                )
-        # The numbers of files by directory and bucket.
-        numbers: Counter[tuple[str, int]] = Counter()
-        for part in self.by_spec:
-            for file in part.files:
-                bucket_id = part.bucket(file)
-                if bucket_id is not None:
-                    numbers[file.folder if self.table.columns else "", bucket_id] += 1
-        if crowded := sorted((*place, number) for place, number in numbers.items() if number > 1):
-            folder, bucket, number = crowded[0]
-            values = "/".join(part for part in folder.split("/") if "=" in part)
-            where = f" of {values}" if values else ""
-            fix = self._rewrite(found for found, _, _ in crowded)
-            yield (
-                f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
-                f"with {number}: a bucket is sorted as a whole only if it has a single file; {fix}."
-            )
-
-    def _rewrite(self, folders: Iterable[str]) -> str:
-        """Suggest a fix for the files in these directories, if possible only for their partitions."""
-        table, wanted = self.table, set(folders)
-        chosen = [part for part in table.partitions if one_spelling(part.location) in wanted]
-        if not self._is_evolving or not chosen:
-            return "rebuild the table (dbt run --full-refresh)"
-        return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"

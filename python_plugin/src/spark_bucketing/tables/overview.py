@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, State, TableError
@@ -17,7 +18,7 @@ from spark_bucketing.spec import (
     stated_version,
 )
 from spark_bucketing.tables import sql
-from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, Evenness, FileSizes
+from spark_bucketing.tables.bucketed_files import DataFile, Evenness, FileSizes, SpecFiles
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.file_statistics import (
     FileState,
@@ -29,6 +30,7 @@ from spark_bucketing.tables.file_statistics import (
 )
 from spark_bucketing.tables.metadata import existing_table, merging_of, read_partitions, refuse_view, seal_table
 from spark_bucketing.tables.model import Partition, Status, TableMetadata, one_spelling
+from spark_bucketing.tables.partition_predicates import covering, rewrite_command
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
 
@@ -42,20 +44,74 @@ _COMPARED_ROWS = 1_000_000
 
 @dataclass(frozen=True)
 class Overview:
-    """An overview of a bucketed or organized table. Attributes that the session cannot read are None."""
+    """A bucketed or organized table with its files. Attributes that the session cannot read are None."""
 
     table: TableMetadata  # with its partitions if the session has the extension
-    files: BucketedFiles | None = None  # of a bucketed table
+    spec: BucketSpec | None = None  # of a bucketed table, with the names of columns as the metastore has them
+    files: tuple[DataFile, ...] = ()  # of a bucketed table
+    unreadable: str = ""  # why these files cannot be read
     merging: Merging | None = None  # settings for mixed specs; None without the extension
     organized: Organized | None = None
     statistics: tuple[FileStats, ...] | None = None  # of an organized table
     advice: str = ""  # about buckets of uneven size
+    is_verified: bool = False  # whether all checks ran, and not only those that need no further reads
+    is_deep: bool = False  # whether rows were read
+    sealed: tuple[Partition, ...] = ()  # from a dry run of SEAL BUCKETS
+    problem: str = ""  # why Spark could not read the rows
+
+    @cached_property
+    def by_spec(self) -> tuple[SpecFiles, ...]:
+        """Group the files by the bucket spec of their partition. Unsealed partitions have the table's spec."""
+        if self.spec is None:
+            return ()
+        parts = self.table.partitions if self._is_evolving else ()
+        own_specs = {one_spelling(part.location): part.spec for part in parts if part.spec}
+        files: dict[BucketSpec, list[DataFile]] = {}
+        for file in self.files:
+            files.setdefault(own_specs.get(file.folder, self.spec), []).append(file)
+        return tuple(SpecFiles(spec, tuple(found)) for spec, found in files.items()) or (SpecFiles(self.spec, ()),)
+
+    @property
+    def _is_evolving(self) -> bool:
+        """Return whether each partition may have its own spec, so that single partitions can be rewritten."""
+        return bool(self.table.columns) and self.spec is not None and self.spec.in_hive_layout
+
+    @property
+    def rows(self) -> int:
+        """Return the total number of rows in all files."""
+        return sum(file.rows for file in self.statistics or self.files)
+
+    @property
+    def partitions(self) -> int:
+        """Return the number of partitions that have files, or 1 for an unpartitioned table."""
+        return len({file.folder for file in self.files}) if self.table.columns else 1
+
+    @property
+    def skew(self) -> float | None:
+        """Return the largest skew, each of one spec, because different numbers of buckets have different means."""
+        skews = [part.skew for part in self.by_spec if part.rows]
+        return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None
+
+    @property
+    def sizes(self) -> FileSizes | None:
+        """Summarize the sizes of the table's files in bytes, or return None if they are unknown."""
+        return FileSizes.of([file.size for file in self.statistics or self.files])
 
     @property
     def state(self) -> State:
-        """Return whether the files match the table's buckets by their names and by their seals."""
-        names = self.files.state if self.files else "ok"
-        return "wrong" if self.unsealed else names
+        """Return the state of the table. Findings take precedence over checks that could not run."""
+        if self.findings:
+            return "wrong"
+        return "unknown" if self.unknown else "ok"
+
+    @property
+    def unknown(self) -> str:
+        """Return why some checks could not run, or an empty string if all of them ran."""
+        if self.is_verified and self.spec and self.spec.in_hive_layout and self.merging is None:
+            seals = "The table's seals are unknown, because the session does not load the extension."
+        else:
+            seals = ""
+        return self.problem or self.unreadable or seals
 
     @property
     def unsealed(self) -> tuple[Partition, ...]:
@@ -66,15 +122,61 @@ class Overview:
         loose = [part for part in self.table.partitions if part.status not in fine]
         return tuple(sorted(loose, key=lambda part: part.status != Status.FILES_MISSING))
 
-    @property
+    @cached_property
     def findings(self) -> tuple[str, ...]:
-        """Return one message for each finding about the names or the seals of the files, with a fix."""
-        return (*(self.files.findings if self.files else ()), *seal_findings(self.table.name, self.unsealed))
+        """Return one message for each finding, with a fix."""
+        return tuple(self._findings())
 
-    @property
-    def sizes(self) -> FileSizes | None:
-        """Summarize the sizes of the table's files in bytes, or return None if they are unknown."""
-        return self.files.sizes if self.files else FileSizes.of([file.size for file in self.statistics or ()])
+    def _findings(self) -> Iterator[str]:
+        name = self.table.name
+        yield from self._file_names()
+        refused = {part.name: part for part in self.sealed if part.status == Status.REFUSED}
+        for part in refused.values():
+            rewrite = f"rewrite it (spark-bucketing table rewrite {name}, or dbt run)"
+            yield f"{part.name or 'the table'} has {part.problem}: {rewrite}."
+        yield from seal_findings(name, [part for part in self.unsealed if part.name not in refused])
+        if self.is_verified:
+            yield from _version_findings(self.table, self.sealed)
+            yield from _statistics_findings(name, self.statistics or ())
+
+    def _file_names(self) -> Iterator[str]:
+        """Yield what is wrong with the names of the files, each with an example and a fix."""
+        if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
+            yield (
+                f"{count(len(unnamed), 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
+                f"a writer ignored the buckets; {self._rewrite(file.folder for file in unnamed)}."
+            )
+        for part in self.by_spec:
+            if beyond := part.beyond():
+                yield (
+                    f"{count(len(beyond), 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
+                    f"{beyond[0].name}: a writer used more buckets than the table has; "
+                    f"{self._rewrite(file.folder for file in beyond)}."
+                )
+        # The numbers of files by directory and bucket.
+        numbers: Counter[tuple[str, int]] = Counter()
+        for part in self.by_spec:
+            for file in part.files:
+                bucket_id = part.bucket(file)
+                if bucket_id is not None:
+                    numbers[file.folder if self.table.columns else "", bucket_id] += 1
+        if crowded := sorted((*place, number) for place, number in numbers.items() if number > 1):
+            folder, bucket, number = crowded[0]
+            values = "/".join(part for part in folder.split("/") if "=" in part)
+            where = f" of {values}" if values else ""
+            fix = self._rewrite(folder for folder, _, _ in crowded)
+            yield (
+                f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
+                f"with {number}: a bucket is sorted as a whole only if it has a single file; {fix}."
+            )
+
+    def _rewrite(self, folders: Iterable[str]) -> str:
+        """Suggest a fix for the files in these directories, if possible only for their partitions."""
+        table, wanted = self.table, set(folders)
+        chosen = [part for part in table.partitions if one_spelling(part.location) in wanted]
+        if not self._is_evolving or not chosen:
+            return "rebuild the table (dbt run --full-refresh)"
+        return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"
 
 
 def seal_findings(table: str, unsealed: Sequence[Partition]) -> Iterator[str]:
@@ -135,10 +237,10 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
         table = replace(table, partitions=read_partitions(warehouse, table.name))
     if spec:
         try:
-            files = BucketedFiles(table, spec, _files(warehouse, table, spec))
+            found = Overview(table, spec, _files(warehouse, table, spec), merging=merging)
         except SparkError as error:
-            files = BucketedFiles(table, spec, unreadable=str(error))
-        return Overview(table, files, merging, advice=_advice(warehouse, files) if is_named and merging else "")
+            found = Overview(table, spec, unreadable=str(error), merging=merging)
+        return replace(found, advice=_advice(warehouse, found)) if is_named and merging else found
     if any(part.spec for part in table.partitions):
         return Overview(table, merging=merging)
     raise TableError(
@@ -148,24 +250,24 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
     )
 
 
-def _advice(warehouse: Warehouse, files: BucketedFiles) -> str:
+def _advice(warehouse: Warehouse, overview: Overview) -> str:
     """Say how the other bucketing version would distribute the rows of uneven buckets, or return an empty string.
 
     Version 1 hashes an integer to itself, so that keys with a pattern fill few buckets.
     """
-    version_1 = [part for part in files.by_spec if part.spec.bucket_hash == "hive"]
+    version_1 = [part for part in overview.by_spec if part.spec.bucket_hash == "hive"]
     part = max(version_1, key=lambda part: part.skew or 0, default=None)
     now = part.evenness if part else None
     if not part or not now or now.skew < _UNEVEN or part.rows < _ROWS_PER_BUCKET * now.buckets:
         return ""
     keys = ", ".join(map(sql.name, part.spec.bucket_columns))
-    rows = f"select {keys} from {sql.table(files.table.name)} limit {_COMPARED_ROWS}"  # noqa: S608
+    rows = f"select {keys} from {sql.table(overview.table.name)} limit {_COMPARED_ROWS}"  # noqa: S608
     bucket = f"hive2_bucket({now.buckets}, {keys})"
     counted = warehouse.rows(f"select {bucket} as bucket, count(*) as rows from ({rows}) group by 1")  # noqa: S608
     other = Evenness.of([int(row["rows"]) for row in counted], now.buckets)
     if other.skew > 0.8 * now.skew:
         return f"{now}; bucket_hash='hive2' would not help, because few keys have most rows."
-    sample = "" if files.rows <= _COMPARED_ROWS else f", measured on {_COMPARED_ROWS:,} rows"
+    sample = "" if overview.rows <= _COMPARED_ROWS else f", measured on {_COMPARED_ROWS:,} rows"
     use = "set it in the model, and rebuild the table (dbt run --full-refresh)"
     return f"{now}; with bucket_hash='hive2', {other}{sample}. To use it, {use}."
 
@@ -212,112 +314,70 @@ def _sizes(warehouse: Warehouse, table: TableMetadata) -> dict[str, int]:
     return found
 
 
-@dataclass(frozen=True)
-class Verification:
-    """The results of all checks of one table."""
+def _version_findings(table: TableMetadata, sealed: Sequence[Partition]) -> Iterator[str]:
+    """Compare the bucketing version that the table states with the version of its rows, as Hive and Trino do."""
+    if table.spec is None or not table.spec.in_hive_layout:
+        return
+    name, before = table.name, _versions_of(table.partitions)
+    versions = before | _versions_of(sealed)
+    stated = stated_version(table.details)
+    numbers = Counter(versions.values())
+    common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
+    others = sorted(part for part, version in versions.items() if version != common)
+    seal = f"seal the table (spark-bucketing table seal {name})"
+    is_known = stated in HASH_OF_VERSION
+    states = f"The table has {VERSION_PROPERTY} '{stated}'{'' if is_known else ', so Trino cannot read the table'}"
+    is_whole = all(part.spec or not part.has_files for part in table.partitions)
+    is_read = {part.name for part in table.partitions if part.has_files} <= {part.name for part in sealed}
+    if common and not is_read and (others or (stated != common and not is_whole)):
+        # Few rows match both versions, so a partition may get another version with its next seal.
+        found = " and ".join(sorted(numbers))
+        yield (
+            f"{states}, and its partitions are sealed with version {found}: {seal}. The command compares the rows "
+            "with both versions, and reports the partitions to rewrite and the property to set."
+        )
+        return
+    if common and stated != common:
+        yield (
+            f"{states}{', but its' if is_known else '. Its'} rows are in buckets of version {common}"
+            f"{', so Hive and Trino look for rows in the wrong buckets' if is_known else ''}: set the table "
+            f"property (ALTER TABLE {name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
+        )
+    elif not is_known:
+        yield (
+            f"{states}. Spark and Trino support only {STATED_VERSIONS}: {seal}, and set the property to the "
+            "version that the command finds."
+        )
+    if others:
+        yield (
+            f"{count(len(others), 'partition')} in buckets of version {versions[others[0]]}, such as {others[0]}, "
+            f"but other partitions have version {common}: "
+            f"{'' if stated == common else 'first set the table property, and then '}rewrite these partitions "
+            f"(spark-bucketing table rewrite {name})."
+        )
+    again = sorted(part for part, version in before.items() if version != versions[part])
+    if again:
+        yield (
+            f"{count(len(again), 'partition')} sealed with version {before[again[0]]}, such as {again[0]}, whose "
+            f"rows also match version {versions[again[0]]}: {seal}."
+        )
 
-    overview: Overview
-    is_deep: bool = False  # whether rows were read
-    sealed: tuple[Partition, ...] = ()  # from a dry run of SEAL BUCKETS
-    statistics: tuple[FileStats, ...] = ()  # of an organized table
-    problem: str = ""  # why Spark could not read the rows
 
-    @property
-    def state(self) -> State:
-        """Return the state of the table. Findings take precedence over checks that could not run."""
-        if self.findings:
-            return "wrong"
-        return "unknown" if self.unknown else "ok"
-
-    @property
-    def unknown(self) -> str:
-        """Return why some checks could not run, or an empty string if all of them ran."""
-        files = self.overview.files
-        if self.problem or (files and files.unreadable):
-            return self.problem or (files.unreadable if files else "")
-        if files and files.spec.in_hive_layout and self.overview.merging is None:
-            return "The table's seals are unknown, because the session does not load the extension."
-        return ""
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """Return one message for each finding, with a fix."""
-        return tuple(self._findings())
-
-    def _findings(self) -> Iterator[str]:
-        name, files = self.overview.table.name, self.overview.files
-        yield from files.findings if files else ()
-        refused = {part.name: part for part in self.sealed if part.status == Status.REFUSED}
-        for part in refused.values():
-            rewrite = f"rewrite it (spark-bucketing table rewrite {name}, or dbt run)"
-            yield f"{part.name or 'the table'} has {part.problem}: {rewrite}."
-        yield from seal_findings(name, [part for part in self.overview.unsealed if part.name not in refused])
-        yield from self._versions(name)
-        yield from self._statistics(name)
-
-    def _versions(self, name: str) -> Iterator[str]:
-        """Compare the bucketing version that the table states with the version of its rows, as Hive and Trino do."""
-        table = self.overview.table
-        if table.spec is None or not table.spec.in_hive_layout:
-            return
-        before = _versions_of(table.partitions)
-        versions = before | _versions_of(self.sealed)
-        stated = stated_version(table.details)
-        numbers = Counter(versions.values())
-        common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
-        others = sorted(part for part, version in versions.items() if version != common)
-        seal = f"seal the table (spark-bucketing table seal {name})"
-        is_known = stated in HASH_OF_VERSION
-        states = f"The table has {VERSION_PROPERTY} '{stated}'{'' if is_known else ', so Trino cannot read the table'}"
-        is_whole = all(part.spec or not part.has_files for part in table.partitions)
-        is_read = {part.name for part in table.partitions if part.has_files} <= {part.name for part in self.sealed}
-        if common and not is_read and (others or (stated != common and not is_whole)):
-            # Few rows match both versions, so a partition may get another version with its next seal.
-            found = " and ".join(sorted(numbers))
-            yield (
-                f"{states}, and its partitions are sealed with version {found}: {seal}. The command compares the rows "
-                "with both versions, and reports the partitions to rewrite and the property to set."
-            )
-            return
-        if common and stated != common:
-            yield (
-                f"{states}{', but its' if is_known else '. Its'} rows are in buckets of version {common}"
-                f"{', so Hive and Trino look for rows in the wrong buckets' if is_known else ''}: set the table "
-                f"property (ALTER TABLE {name} SET TBLPROPERTIES ('{VERSION_PROPERTY}' = '{common}'))."
-            )
-        elif not is_known:
-            yield (
-                f"{states}. Spark and Trino support only {STATED_VERSIONS}: {seal}, and set the property to the "
-                "version that the command finds."
-            )
-        if others:
-            yield (
-                f"{count(len(others), 'partition')} in buckets of version {versions[others[0]]}, such as {others[0]}, "
-                f"but other partitions have version {common}: "
-                f"{'' if stated == common else 'first set the table property, and then '}rewrite these partitions "
-                f"(spark-bucketing table rewrite {name})."
-            )
-        again = sorted(part for part, version in before.items() if version != versions[part])
-        if again:
-            yield (
-                f"{count(len(again), 'partition')} sealed with version {before[again[0]]}, such as {again[0]}, whose "
-                f"rows also match version {versions[again[0]]}: {seal}."
-            )
-
-    def _statistics(self, name: str) -> Iterator[str]:
-        repair = f"rewrite the statistics (spark-bucketing table stats {name} --repair)"
-        for state, what in (
-            (FileState.NOT_COVERED, "not in the file statistics"),
-            (FileState.WRONG, "whose statistics differ from the rows"),
-        ):
-            if found := [file for file in self.statistics if file.state == state]:
-                yield f"{count(len(found), 'file')} {what}, such as {found[0].name}: {repair}."
-        overlapping = [file for file in self.statistics if file.overlaps]
-        if overlapping:
-            yield (
-                f"{count(len(overlapping), 'file')} whose range overlaps the range of another file, such as "
-                f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
-            )
+def _statistics_findings(name: str, statistics: Sequence[FileStats]) -> Iterator[str]:
+    """Yield what is wrong with the file statistics, or with the ranges of files."""
+    repair = f"rewrite the statistics (spark-bucketing table stats {name} --repair)"
+    for state, what in (
+        (FileState.NOT_COVERED, "not in the file statistics"),
+        (FileState.WRONG, "whose statistics differ from the rows"),
+    ):
+        if found := [file for file in statistics if file.state == state]:
+            yield f"{count(len(found), 'file')} {what}, such as {found[0].name}: {repair}."
+    overlapping = [file for file in statistics if file.overlaps]
+    if overlapping:
+        yield (
+            f"{count(len(overlapping), 'file')} whose range overlaps the range of another file, such as "
+            f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
+        )
 
 
 def _versions_of(partitions: Iterable[Partition]) -> dict[str, str]:
@@ -329,16 +389,16 @@ def _versions_of(partitions: Iterable[Partition]) -> dict[str, str]:
     }
 
 
-def verify_table(
-    warehouse: Warehouse, overview: Overview, deep: bool = False, where: str | None = None
-) -> Verification:
+def verify_table(warehouse: Warehouse, overview: Overview, deep: bool = False, where: str | None = None) -> Overview:
     """Run all checks that apply to a table."""
-    if not deep:
-        return Verification(overview, statistics=overview.statistics or ())
+    verified = replace(overview, is_verified=True, is_deep=deep)
     try:
-        if overview.organized:
-            return Verification(overview, deep, statistics=tuple(verify_file_statistics(warehouse, overview.organized)))
-        sealed = seal_table(warehouse, overview.table.name, where, dry_run=True) if overview.merging else []
-        return Verification(overview, deep, sealed=tuple(sealed))
+        if deep and overview.organized:
+            return replace(verified, statistics=tuple(verify_file_statistics(warehouse, overview.organized)))
+        if deep and overview.merging:
+            sealed = seal_table(warehouse, overview.table.name, where, dry_run=True)
+            return replace(verified, sealed=tuple(sealed))
     except SparkError as error:
-        return Verification(overview, deep, problem=str(error))
+        # The statistics were not compared with the rows.
+        return replace(verified, statistics=None, problem=str(error))
+    return verified

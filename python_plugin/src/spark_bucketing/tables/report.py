@@ -23,7 +23,7 @@ from spark_bucketing.tables.compatibility import (
 )
 from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size
-from spark_bucketing.tables.overview import Overview, Verification
+from spark_bucketing.tables.overview import Overview
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 from spark_bucketing.tables.rewrite import RewritePlan
 from spark_bucketing.units import count, size
@@ -44,8 +44,7 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
         console = console_on(file)
         print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
         for overview in overviews:
-            unreadable = overview.files.unreadable if overview.files else ""
-            for message in (*overview.findings, *filter(None, [unreadable, overview.advice])):
+            for message in (*overview.findings, *filter(None, [overview.unreadable, overview.advice])):
                 console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
         for overview in overviews if details else ():
             if overview.merging and overview.table.columns:
@@ -65,11 +64,11 @@ def _write_page(schema: str, overviews: Sequence[Overview], file: TextIO) -> Non
 
 
 def _cells(overview: Overview) -> list[Text]:
-    files, organized, data = overview.files, overview.organized, overview_data(overview)
-    spec, partitions = files.spec if files else None, data["partitions"]
+    spec, organized, data = overview.spec, overview.organized, overview_data(overview)
+    partitions = data["partitions"]
     if organized and overview.table.columns:
         partitions = len({file.name.rpartition("/")[0] for file in overview.statistics or ()})
-    specs = [part.spec for part in (files.by_spec if files else overview.table.partitions) if part.spec]
+    specs = [part.spec for part in (overview.by_spec or overview.table.partitions) if part.spec]
     sizes = (data["bytes"] or dict.fromkeys(FileSizes._fields)).values()
     texts = [
         overview.table.name,
@@ -103,75 +102,73 @@ def _metadata(overview: Overview) -> str:
 
 def overview_data(overview: Overview) -> dict[str, Any]:
     """Convert an overview to JSON types."""
-    files, table, statistics = overview.files, overview.table, overview.statistics
+    spec, table, statistics = overview.spec, overview.table, overview.statistics
     numbers: dict[str, Any] = dict.fromkeys(("partitions", "files", "bytes", "rows"))
-    if files is None and statistics is None:
+    if spec is None and statistics is None:
         # A NOT CLUSTERED table with sealed partitions.
         numbers |= {"partitions": len(table.partitions), "files": sum(part.files for part in table.partitions)}
         numbers["bytes"] = dict.fromkeys(FileSizes._fields) | {"total": total_size(table.partitions)}
-    elif overview.state != "unknown":
-        numbers["partitions"] = files.partitions if files and table.columns else None
-        numbers |= {"files": len(files.files if files else statistics or ())}
-        numbers["rows"] = files.rows if files else sum(file.rows for file in statistics or ())
+    elif not overview.unreadable:
+        numbers["partitions"] = overview.partitions if spec and table.columns else None
+        numbers |= {"files": len(statistics or overview.files), "rows": overview.rows}
     if overview.sizes:
         numbers["bytes"] = overview.sizes._asdict()
     return {
         "table": table.name,
         "state": overview.state,
-        "spec": files.spec if files else None,
+        "spec": spec,
         "range_by": overview.organized.range_by if overview.organized else None,
         "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
         "format": table.file_format,
         **numbers,
-        "skew": files.skew if files else None,
+        "skew": overview.skew,
         "by_spec": [
             {
                 "spec": part.spec,
-                "partitions": len(part.folders) if files and table.columns else None,
+                "partitions": len(part.folders) if table.columns else None,
                 "files": len(part.files),
                 "rows": part.rows,
                 "skew": part.skew,
             }
-            for part in (files.by_spec if files and overview.state != "unknown" else ())
+            for part in (() if overview.unreadable else overview.by_spec)
         ],
-        "findings": list(overview.findings),
+        "findings": overview.findings,
         "advice": overview.advice or None,
-        "unreadable": (files.unreadable if files else "") or None,
+        "unreadable": overview.unreadable or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
         "file_statistics": statistics,
     }
 
 
 def write_verifications(
-    schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
+    schema: str, verified: Sequence[Overview], form: str, file: TextIO, details: bool = False
 ) -> None:
     """Write the findings about tables. With `details`, text reports also list partitions and files."""
     if form == "json":
         tables = [
             {
-                "table": one.overview.table.name,
-                "state": one.state,
-                "deep": one.is_deep,
-                "findings": list(one.findings),
-                "unknown": one.unknown or None,
-                "partitions": one.sealed,
-                "file_statistics": one.statistics,
+                "table": overview.table.name,
+                "state": overview.state,
+                "deep": overview.is_deep,
+                "findings": overview.findings,
+                "unknown": overview.unknown or None,
+                "partitions": overview.sealed,
+                "file_statistics": overview.statistics or (),
             }
-            for one in found
+            for overview in verified
         ]
         write_json({"schema": schema, "tables": tables}, file)
         return
     console = console_on(file)
-    for verification in found:
-        name = verification.overview.table.name
-        messages = [*verification.findings, *([verification.unknown] if verification.unknown else [])]
-        for message in messages or ["ok"]:
-            console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
-        if details and verification.sealed:
-            print_sealed(name, verification.sealed, console)
-        elif details and verification.statistics:
-            _print_statistics(name, verification.statistics, console)
-    if not found:
+    for overview in verified:
+        name = overview.table.name
+        for message in [*overview.findings, *filter(None, [overview.unknown])] or ["ok"]:
+            console.print(Text.assemble((name, STATE_STYLES[overview.state]), ": ", message))
+        if details and overview.sealed:
+            print_sealed(name, overview.sealed, console)
+        elif details and overview.statistics:
+            _print_statistics(name, overview.statistics, console)
+    if not verified:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
 
 
