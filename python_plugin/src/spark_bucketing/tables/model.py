@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import BucketSpec, stated_version
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
 _ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
@@ -96,6 +96,11 @@ class TableMetadata:
     def location(self) -> str:
         """Return the table's directory in the metastore."""
         return self.details.get("Location", "")
+
+    @property
+    def version(self) -> str:
+        """Return the bucketing version that a table in the Hive layout states."""
+        return stated_version(self.details)
 
     @property
     def file_format(self) -> str:

@@ -15,7 +15,6 @@ from spark_bucketing.spec import (
     VERSION_OF_HASH,
     VERSION_PROPERTY,
     BucketSpec,
-    stated_version,
 )
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.bucketed_files import DataFile, Evenness, FileSizes, SpecFiles
@@ -320,7 +319,7 @@ def _version_findings(table: TableMetadata, sealed: Sequence[Partition]) -> Iter
         return
     name, before = table.name, _versions_of(table.partitions)
     versions = before | _versions_of(sealed)
-    stated = stated_version(table.details)
+    stated = table.version
     numbers = Counter(versions.values())
     common = max(numbers, key=lambda version: (numbers[version], version == stated), default=None)
     others = sorted(part for part, version in versions.items() if version != common)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_bucketing.errors import TableError
-from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec, stated_version
+from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import read_partitions
 from spark_bucketing.tables.model import Partition, TableMetadata, one_spelling
@@ -56,11 +56,10 @@ def target_of(table: TableMetadata) -> BucketSpec:
             expected="a bucketed table",
             instead=f"run `ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS` first",
         )
-    version = stated_version(table.details)
-    if version not in HASH_OF_VERSION:
+    if table.version not in HASH_OF_VERSION:
         raise TableError(
             f"Table `{table.name}` has an unknown `{VERSION_PROPERTY}`. Nothing was changed.",
-            found=f"the table property '{VERSION_PROPERTY}' = '{version}'",
+            found=f"the table property '{VERSION_PROPERTY}' = '{table.version}'",
             expected=f"exactly {STATED_VERSIONS}",
             instead=f"run spark-bucketing table seal {table.name}, which finds the version of the rows, and set the "
             "property to this version",

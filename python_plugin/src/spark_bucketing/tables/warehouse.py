@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_bucketing.errors import SparkError
 
@@ -14,18 +14,48 @@ from spark_bucketing.errors import SparkError
 NOT_LOADED = "spark_bucketing_not_loaded"
 # The versions in the descriptions of the extension's functions; the dbt package searches for the same text.
 BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
-# With these settings, Spark reads all rows and writes buckets. Each value is a default of Spark or the extension.
+
+
+class RequiredSetting(NamedTuple):
+    """A setting with its only correct value, which is the default in every Spark version."""
+
+    name: str
+    right: str  # true, false, or 0; for 0, negative numbers are also correct
+    effect: str  # effect of any other value
+    is_set: bool = False  # whether the table commands set it, to read all rows and to write buckets
+
+    def is_right(self, value: str) -> bool:
+        """Return whether a value of the setting is correct."""
+        given = value.strip().lower()
+        return given == self.right or (self.right == "0" and re.fullmatch(r"0+|-\d+", given) is not None)
+
+
+_HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
+_LOSES = "Spark silently skips unreadable files, so the materializations refuse to copy data"
+_SEVERAL = "each write creates several files per bucket"
+SETTINGS = tuple(
+    RequiredSetting(*setting)
+    for setting in (
+        ("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables", True),
+        ("spark.bucketing.write.distribute", "true", _SEVERAL, True),
+        ("spark.bucketing.write.atomic", "true", "queries can miss rows during an INSERT OVERWRITE"),
+        ("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
+        ("spark.sql.files.maxRecordsPerFile", "0", "Spark splits a bucket into several files"),
+        ("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER, True),
+        ("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER, True),
+        ("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER, True),
+        ("spark.sql.hive.convertInsertingUnpartitionedTable", "true", _HIVES_READER, True),
+        ("spark.sql.hive.manageFilesourcePartitions", "true", "Spark has no metadata for individual partitions", True),
+        ("spark.sql.runSQLOnFiles", "true", "the materializations cannot read directories"),
+        ("spark.sql.optimizer.disableHints", "false", f"without the extension, {_SEVERAL}"),
+        ("spark.sql.parser.escapedStringLiterals", "false", "string literals in SQL have a different meaning", True),
+        ("spark.sql.caseSensitive", "false", "Spark cannot find columns by their names in the metastore"),
+        ("spark.sql.files.ignoreCorruptFiles", "false", _LOSES, True),
+        ("spark.sql.files.ignoreMissingFiles", "false", _LOSES, True),
+    )
+)
 _NEEDED: Mapping[str, str] = {
-    "spark.bucketing.enabled": "true",
-    "spark.bucketing.write.distribute": "true",
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.hive.convertMetastoreParquet": "true",
-    "spark.sql.hive.convertMetastoreOrc": "true",
-    "spark.sql.hive.convertInsertingPartitionedTable": "true",
-    "spark.sql.hive.convertInsertingUnpartitionedTable": "true",
-    "spark.sql.hive.manageFilesourcePartitions": "true",
-    "spark.sql.parser.escapedStringLiterals": "false",
+    **{setting.name: setting.right for setting in SETTINGS if setting.is_set},
     "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral": "false",
 }
 

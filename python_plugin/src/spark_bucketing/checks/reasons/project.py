@@ -9,6 +9,7 @@ from spark_bucketing.checks.changes import set_to, switch_extension_on
 from spark_bucketing.checks.checked_query import Setting, Settings
 from spark_bucketing.checks.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.tables.warehouse import SETTINGS
 from spark_bucketing.units import has_union_bug, some, version_numbers
 
 
@@ -55,18 +56,16 @@ def unsupported_spark_version(project: ProjectFacts) -> Iterator[Explanation]:
 @reason()
 def incompatible_setting(project: ProjectFacts) -> Iterator[Explanation]:
     """A setting disables a feature that bucketed tables require."""
-    hive_reader = "Hive's own reader reads the Hive layout without using buckets"
-    wanted = [(Setting.BUCKETING, "true", "Spark ignores all buckets")] if project.specs else []
-    if project.hive:
-        wanted += [(name, "true", hive_reader) for name in (Setting.CONVERT_PARQUET, Setting.CONVERT_ORC)]
+    names = {Setting.BUCKETING} if project.specs else set()
+    names |= {Setting.CONVERT_PARQUET, Setting.CONVERT_ORC} if project.hive else set()
     # The extension ignores this setting when it distributes the rows of a write.
     if project.specs and not (project.settings.extension and project.settings.on(Setting.DISTRIBUTE)):
-        wanted.append((Setting.RECORDS_PER_FILE, "0", "Spark splits a bucket into several files"))
-    for name, right, effect in wanted:
-        value = project.settings.get(name).lower()
-        # Zero and negative numbers mean that there is no maximum.
-        if value not in ("", right) and not (right == "0" and value.startswith("-")):
-            yield Explanation(f"{name}={value}: {effect}.", changes=(set_to({name: right}),))
+        names.add(Setting.RECORDS_PER_FILE)
+    for setting in SETTINGS:
+        value = project.settings.get(setting.name).lower()
+        if setting.name in names and value and not setting.is_right(value):
+            change = set_to({setting.name: setting.right})
+            yield Explanation(f"{setting.name}={value}: {setting.effect}.", changes=(change,))
 
 
 @reason()
