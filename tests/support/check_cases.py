@@ -216,7 +216,7 @@ def apply_fixes(
         fixes: dict[str, tuple[Finding, Fix]] = {}
         for finding in item.findings:
             for fix in finding.fixes:
-                fixes.setdefault(fix.text, (finding, fix))
+                fixes.setdefault(fix.sentences, (finding, fix))
         for finding, fix in fixes.values():
             query = (rewritten or sql) if fix.kind == "sql" else sql
             with checked.fixed(fix) as more:

@@ -346,7 +346,7 @@ def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
     fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
     (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation, {})
-    seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
+    seed, snapshot, source, model, both, setting = (fix.sentences for fix in result.operators[0].findings[0].fixes)
     assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt cannot bucket")
     assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
     assert (model, setting) == ("Bucket s.models.", "Set a=b.")
@@ -361,12 +361,13 @@ def test_table_built_without_its_configured_buckets_is_named() -> None:
 def test_fix_that_the_config_already_has_is_to_run_dbt() -> None:
     text = f"Bucket s.models with {EIGHT.config}."
     own = Fix("bucket_spec", text, table="s.models", spec=EIGHT)
-    both = replace(own, text=f"Set a=b. And b{text[1:]}", also=(replace(own, text=text),))
+    both = Fix("setting", "Set a=b.", also=(own,))
     for configured, said in ((EIGHT, True), (replace(EIGHT, sort_columns=("K", "v")), True), (FOUR, False)):
         (result,) = with_graph([joined(own, both)], OWNERS, lambda node: node.relation, {"s.models": configured})
         for fix in result.operators[0].findings[0].fixes:
-            assert ("Run `dbt run --full-refresh --select model` to build s.models" in fix.text) == said
-            assert (EIGHT.config in fix.text) != said and fix.text.startswith("Set a=b. And ") == bool(fix.also)
+            assert ("un `dbt run --full-refresh --select model` to build s.models" in fix.sentences) == said
+            assert (EIGHT.config in fix.sentences) != said
+            assert fix.sentences.startswith("Set a=b. And ") == bool(fix.also)
 
 
 def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -373,20 +372,16 @@ def with_graph(
 
 
 def _owned(fix: Fix, kinds: Mapping[str, str], configured: Mapping[str, BucketSpec], models: Mapping[str, str]) -> Fix:
-    text = fix.text
-    for part in (fix, *fix.also):
-        name = table_name(part.table or "")
-        if part.kind == "bucket_spec" and part.spec and _has(configured.get(name), part.spec) and name in models:
-            proposed = re.compile(rf"bucket {re.escape(f'{part.table} with {part.spec.config}')}\.", re.IGNORECASE)
-            run = (
-                f"Run `dbt run --full-refresh --select {models[name]}` to build {part.table}, whose config already has "
-                f"{part.spec.buckets}."
-            )
-            text = proposed.sub(run.replace("\\", r"\\"), text)
-    for table in dict.fromkeys(part.table for part in (fix, *fix.also) if part.kind in _TABLES and part.table):
-        if kind := kinds.get(table_name(table)):
-            text += f" {table} {_ADVICE[kind]}"
-    return replace(fix, text=text)
+    text, table = fix.text, table_name(fix.table or "")
+    if fix.kind == "bucket_spec" and fix.spec and _has(configured.get(table), fix.spec) and table in models:
+        run = (
+            f"Run `dbt run --full-refresh --select {models[table]}` to build {fix.table}, whose config already has "
+            f"{fix.spec.buckets}."
+        )
+        text = text.replace(f"Bucket {fix.table} with {fix.spec.config}.", run)
+    if fix.kind in _TABLES and table in kinds:
+        text += f" {fix.table} {_ADVICE[kinds[table]]}"
+    return replace(fix, text=text, also=tuple(_owned(other, kinds, configured, models) for other in fix.also))
 
 
 def _has(configured: BucketSpec | None, spec: BucketSpec) -> bool:

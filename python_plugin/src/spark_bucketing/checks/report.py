@@ -123,7 +123,7 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external", "s
 
 
 def _message(finding: Finding) -> str:
-    return "\n".join([finding.message, *(f"Fix: {fix.text}" for fix in finding.fixes)])
+    return "\n".join([finding.message, *(f"Fix: {fix.sentences}" for fix in finding.fixes)])
 
 
 def write_github(report: Report, file: TextIO) -> None:

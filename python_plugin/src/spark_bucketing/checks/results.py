@@ -85,10 +85,15 @@ class Fix(Change):
     """A change that improves an operator's verdict, either by itself or together with a second change."""
 
     verdict: Verdict = Verdict.SORT_FREE  # the operator's verdict with the fix
-    also: tuple[Fix, ...] = ()  # a second change, without which this one has no effect; the text contains both
+    also: tuple[Fix, ...] = ()  # a second change, without which this one has no effect
     before: PlanCounts = field(default_factory=PlanCounts)  # current Exchanges and Sorts of the whole query
     after: PlanCounts = field(default_factory=PlanCounts)  # Exchanges and Sorts with the fix
     others: tuple[OtherQuery, ...] = ()  # other queries of the project whose plans it changes
+
+    @property
+    def sentences(self) -> str:
+        """Return the text of this change and of the second one."""
+        return " And ".join([self.text, *(f"{one.text[0].lower()}{one.text[1:]}" for one in self.also)])
 
 
 @dataclass(frozen=True)
@@ -251,7 +256,7 @@ def alike_findings(found: Iterable[Found]) -> list[Found]:
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
         finding = each.finding
-        fixes = tuple(fix.text for fix in finding.fixes)
+        fixes = tuple(fix.sentences for fix in finding.fixes)
         whose = id(each.operator) if each.operator else id(finding)
         key = (whose, finding.reason, finding.level, finding.accepted, fixes)
         groups.setdefault(key, []).append(each)

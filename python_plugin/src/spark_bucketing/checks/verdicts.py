@@ -19,7 +19,7 @@ from spark_bucketing.checks.checked_query import (
     Settings,
     Topic,
 )
-from spark_bucketing.checks.reasons import reason_for
+from spark_bucketing.checks.reasons import finding_of
 from spark_bucketing.checks.results import (
     Change,
     Finding,
@@ -79,17 +79,9 @@ def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorR
 
 
 def _finding(step: ExchangeOrSort) -> Finding:
-    slug, explanation = reason_for(step)
-    return Finding(
-        reason=slug,
-        message=explanation.message,
-        tables=tuple(table for table in explanation.tables if table),
-        level="note",
-        line=step.op.line,
-        bytes_shuffled=0 if step.is_reused or step.about == Topic.BUCKETS else _bytes(step.query, step.node),
-        changes=explanation.changes,
-        explains=step.explains,
-    )
+    is_free = step.is_reused or step.about == Topic.BUCKETS
+    size = 0 if is_free else _bytes(step.query, step.node)
+    return replace(finding_of(step), line=step.op.line, bytes_shuffled=size, explains=step.explains)
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
@@ -314,10 +306,7 @@ class _Tests:
             if after and _is_better(self.base.operators, after.operators, self.place):
                 verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
                 first, *others = (_fix_of(one, along, verdict, *counts) for one in changes)
-                if not others:
-                    return first
-                text = f"{changes[0].text} And {others[0].text[0].lower()}{others[0].text[1:]}"
-                return replace(first, text=text, also=tuple(others))
+                return replace(first, also=tuple(others))
         return None
 
     def _may_go_along(self, along: Mapping[str, str], changes: Changes) -> bool:
@@ -399,7 +388,7 @@ class _Effects:
         return replace(fix, others=tuple(other for other in others if other and other.after != other.before))
 
     def _other(self, fix: Fix, reader: ModelResult, query: HypotheticalQuery) -> OtherQuery | None:
-        key = (fix.text, reader.key)
+        key = (fix.sentences, reader.key)
         if key not in self._known:
             if time.monotonic() > self._end:
                 return None
