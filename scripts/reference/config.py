@@ -63,12 +63,10 @@ def macro() -> str:
 
 
 def _hash(name: BucketHash) -> dict[str, object]:
-    return {
-        "version": VERSION_OF_HASH.get(name),
-        "stock": name in STOCK_HASHES,
-        "types": list(schema.BUCKET_TYPES[name]),
-        "hashed_types": list(schema.HASHED_TYPES[name]),
-    }
+    types, is_stock = list(schema.BUCKET_TYPES[name]), name in STOCK_HASHES
+    # A SQL expression computes the bucket of these types too. In version 2, equal numbers can have different hashes.
+    hashed_types = [*types, "float", "double"] if is_stock else types
+    return {"version": VERSION_OF_HASH.get(name), "stock": is_stock, "types": types, "hashed_types": hashed_types}
 
 
 def _key(key: schema.Key) -> dict[str, object]:

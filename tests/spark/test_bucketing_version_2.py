@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from commands import command, verdicts
+from session_settings import setting
 
 from conftest import Project, all_long_but, data_files
 from spark_bucketing.doctor.trino import PROVIDER_PROPERTY
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 

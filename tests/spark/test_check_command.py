@@ -16,6 +16,7 @@ from click.testing import Result
 from commands import COMMAND, command, environment, verdicts
 from plan_trees import SETTINGS
 from pyspark.sql import SparkSession
+from session_settings import setting
 from spark_features import SPARK
 
 from conftest import Project
@@ -24,7 +25,7 @@ from spark_bucketing.checks.checker import Checker, Subject
 from spark_bucketing.checks.results import Report
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.session import rows_of, setting
+from spark_bucketing.session import rows_of
 
 RECORDS = "spark.sql.files.maxRecordsPerFile"
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"

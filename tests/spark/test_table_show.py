@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner
 from commands import command
 from pyspark.sql import SparkSession
+from session_settings import setting
 
 from conftest import Project
 from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.session import SessionStatements, setting
+from spark_bucketing.session import SessionStatements
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.overview import Overview, read_overviews
 from spark_bucketing.tables.warehouse import Warehouse

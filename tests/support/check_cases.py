@@ -13,6 +13,7 @@ from typing import Any
 
 from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
+from session_settings import setting
 
 from spark_bucketing.checks.checked_query import REASON_OF_CODE, Facts, Query, Setting, Settings
 from spark_bucketing.checks.checker import planned_query
@@ -20,7 +21,7 @@ from spark_bucketing.checks.results import Finding, Fix, OperatorResult
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
 from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.session import SessionStatements, rows_of, setting
+from spark_bucketing.session import SessionStatements, rows_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.metadata import read_table
 from spark_bucketing.tables.partition_predicates import select_partitions

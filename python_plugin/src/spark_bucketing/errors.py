@@ -68,7 +68,7 @@ class BucketingError(Exception):
 
 
 class ProfileError(BucketingError):
-    """Raised if a dbt project or profile cannot be read, or if the target is not an embedded Spark."""
+    """Raised if a dbt profile or its target cannot be read, or if the target does not support an operation."""
 
 
 class SparkError(BucketingError):
@@ -84,7 +84,7 @@ class ExtensionError(BucketingError):
 
 
 class PlanError(BucketingError):
-    """Raised if the output of EXPLAIN cannot be parsed."""
+    """Raised if a plan cannot be read, or a query cannot be planned in time or rewritten."""
 
 
 class ProjectError(BucketingError):

@@ -49,8 +49,8 @@ from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, table_name
 from spark_bucketing.project.profile import Place, Target, read_target
-from spark_bucketing.session import Statements
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.statements import Statements
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import in_lower_case
 

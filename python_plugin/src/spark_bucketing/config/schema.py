@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
+from spark_bucketing.spec import HASHES, VERSION_OF_HASH, BucketHash
 
 Type = Literal["columns", "integer", "number", "size", "choice", "mapping", "text", "date", "boolean", "any"]
 
@@ -28,11 +28,6 @@ HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "str
 SPARK_TYPES = (*HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 BUCKET_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
     name: HIVE_TYPES if name in VERSION_OF_HASH else SPARK_TYPES for name in HASHES
-}
-#: The types for which a SQL expression computes the same bucket as the writer. In version 2, equal floating-point
-#: numbers can have different hashes.
-HASHED_TYPES: Mapping[BucketHash, tuple[str, ...]] = {
-    name: (*types, "float", "double") if name in STOCK_HASHES else types for name, types in BUCKET_TYPES.items()
 }
 #: Types for which the file statistics contain minimum and maximum.
 RANGE_TYPES = (*HIVE_TYPES, "float", "double", "timestamp", "timestamp_ntz")

@@ -16,6 +16,7 @@ from spark_bucketing.errors import ProjectError, SparkError, State
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.output import STATE_STYLES, console_on, print_template, write_json
 from spark_bucketing.project.freshness import read_project
+from spark_bucketing.statements import settings_of
 from spark_bucketing.tables.warehouse import BUILT, SETTINGS, Warehouse
 from spark_bucketing.units import has_union_bug, version_numbers
 
@@ -94,7 +95,7 @@ def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     """Check the target's Spark in an open session, without changing anything."""
-    settings = {key.lower(): value for key, value in warehouse.settings().items()}
+    settings = {key.lower(): value for key, value in settings_of(warehouse.rows).items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
     description = warehouse.extension_description()

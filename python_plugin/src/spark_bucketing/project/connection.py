@@ -10,7 +10,8 @@ from typing import Any
 
 from spark_bucketing.errors import ProfileError, SparkError, headline
 from spark_bucketing.project.profile import Target, dbt_message
-from spark_bucketing.session import SessionStatements, Statements, noted_interrupts, open_session, quiet_errors
+from spark_bucketing.session import SessionStatements, noted_interrupts, open_session, quiet_errors
+from spark_bucketing.statements import Statements
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.spec import BucketSpec, described_sections, listed_properties
+from spark_bucketing.statements import settings_of
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
@@ -160,7 +161,7 @@ def merging_of(warehouse: Warehouse) -> Merging:
     tasks = warehouse.rows(
         "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
     )
-    settings = warehouse.settings()
+    settings = settings_of(warehouse.rows)
     return Merging(
         settings.get("spark.bucketing.join.alignment", "auto"),
         int(tasks[0]["tasks"]),

@@ -16,6 +16,7 @@ from spark_bucketing.spec import (
     VERSION_PROPERTY,
     BucketSpec,
 )
+from spark_bucketing.statements import with_settings
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.bucketed_files import DataFile, Evenness, FileSizes, SpecFiles
 from spark_bucketing.tables.compatibility import Merging
@@ -282,7 +283,7 @@ def _files(warehouse: Warehouse, table: TableMetadata, spec: BucketSpec) -> tupl
         )
     name = sql.table(table.name)
     # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
-    with warehouse.with_settings({"spark.sql.sources.bucketing.enabled": "false"}):
+    with with_settings(warehouse.rows, {"spark.sql.sources.bucketing.enabled": "false"}):
         warehouse.change(f"refresh table {name}")
         # _metadata is not available: Spark resolves it before it selects its own reader for the Hive layout.
         counted = warehouse.rows(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_bucketing.errors import SparkError
+from spark_bucketing.statements import Rows, settings_of, with_settings
 
 # The function that the extension defines instead of its own functions if its jar was built for another Spark version.
 NOT_LOADED = "spark_bucketing_not_loaded"
@@ -64,35 +65,20 @@ _NEEDED: Mapping[str, str] = {
 class Warehouse:
     """Runs SQL statements in a session or over a connection."""
 
-    # Runs a statement, and returns its rows as dictionaries by column name.
-    rows: Callable[[str], list[dict[str, Any]]]
+    rows: Rows
 
     def change(self, statement: str) -> None:
         """Run a statement that changes data, metadata or settings."""
         self.rows(statement)
 
-    def settings(self) -> dict[str, str]:
-        """Return the settings that are set explicitly in the session."""
-        return {str(row["key"]): str(row["value"]) for row in self.rows("set")}
-
     @contextmanager
     def with_needed_settings(self) -> Iterator[Warehouse]:
         """Ensure that Spark reads all rows and writes buckets inside the block, and restore the settings afterwards."""
-        changed = {key for key, value in self.settings().items() if key in _NEEDED and value != _NEEDED[key]}
-        with self.with_settings({key: _NEEDED[key] for key in changed}):
+        settings = settings_of(self.rows)
+        with with_settings(
+            self.rows, {key: value for key, value in _NEEDED.items() if settings.get(key, value) != value}
+        ):
             yield self
-
-    @contextmanager
-    def with_settings(self, settings: Mapping[str, str]) -> Iterator[None]:
-        """Apply settings inside the block, and restore the previous values afterwards."""
-        before = self.settings() if settings else {}
-        try:
-            for key, value in settings.items():
-                self.change(f"set {key} = {value}")
-            yield
-        finally:
-            for key in settings:
-                self.change(f"set {key} = {before[key]}" if key in before else f"reset {key}")
 
     def has_extension(self) -> bool:
         """Return whether the session has the extension, which allows each partition to have its own bucket spec."""
@@ -112,7 +98,7 @@ class Warehouse:
         """Raise an error if the session does not have the extension."""
         if self.has_extension():
             return
-        loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
+        loaded = settings_of(self.rows).get("spark.sql.extensions") or "(nothing)"
         built = BUILT.search(self.extension_description())
         if built:
             loaded += f", with a jar of {built[0]}, but the session runs another version of Spark"
