@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reference.markdown import table
-from spark_bucketing.config import rules, schema
+from spark_bucketing.config import schema
 from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
 from spark_bucketing.units import SIZE_PATTERN
 
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 HEAD = """{#-
   Returns the schema of the config keys, which model_config() interprets.
 
-  This file is generated from python_plugin/src/spark_bucketing/config/schema.py and rules.py. Edit those files, and run
+  This file is generated from python_plugin/src/spark_bucketing/config/schema.py. Edit that file, and run
   `make docs`.
 -#}
 {% macro config_schema() -%}
@@ -57,8 +57,8 @@ def macro() -> str:
         *(f"      {name!r}: {_key(key)!r},\n" for name, key in schema.KEYS.items()),
         "    },\n",
     ]
-    lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.DISJOINT), "    ],\n"]
-    lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.RULES), "    ],\n"]
+    lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in schema.DISJOINT), "    ],\n"]
+    lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in schema.RULES), "    ],\n"]
     return HEAD + "".join(lines) + TAIL
 
 
@@ -80,7 +80,7 @@ def _default(one: Field[Any]) -> Any:
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
-def _rule(rule: rules.Rule | rules.Disjoint) -> dict[str, object]:
+def _rule(rule: schema.Rule | schema.Disjoint) -> dict[str, object]:
     return {name: _literal(value) for name, value in vars(rule).items() if name != "name"}
 
 
@@ -175,11 +175,11 @@ def _type(name: str, key: schema.Key, materialized: str) -> str:
 def _choices(name: str, key: schema.Key, materialized: str) -> Iterator[str]:
     """Yield the choices of a key that no rule forbids for a materialization as a whole."""
     for choice in key.choices:
-        if not any(_excludes(rule, name, choice, materialized) for rule in rules.RULES):
+        if not any(_excludes(rule, name, choice, materialized) for rule in schema.RULES):
             yield choice
 
 
-def _excludes(rule: rules.Rule, name: str, choice: str, materialized: str) -> bool:
+def _excludes(rule: schema.Rule, name: str, choice: str, materialized: str) -> bool:
     known = {"materialized": materialized, name: choice}
     return all(
         each.values and each.key in known and (known[each.key] in each.values) != each.negated for each in rule.when

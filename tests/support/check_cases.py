@@ -24,8 +24,7 @@ from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import SessionStatements, rows_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.metadata import read_table
-from spark_bucketing.tables.partition_predicates import select_partitions
-from spark_bucketing.tables.rewrite import plan_rewrite, rewrite_batch
+from spark_bucketing.tables.rewrite import plan_rewrite, rewrite_batch, select_partitions
 from spark_bucketing.tables.warehouse import Warehouse
 
 PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1"}

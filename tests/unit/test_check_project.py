@@ -24,8 +24,16 @@ from spark_bucketing.errors import ProfileError, ProjectError, SparkError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.dbt import Dbt, Selection
-from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, seed_columns
+from spark_bucketing.project.manifest import (
+    CatalogTable,
+    Manifest,
+    Node,
+    is_fresh,
+    read_catalog,
+    read_manifest,
+    read_project,
+    seed_columns,
+)
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.spec import BucketSpec
 

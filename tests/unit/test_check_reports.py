@@ -31,10 +31,9 @@ from spark_bucketing.checks.results import (
     exit_code,
     open_findings,
 )
-from spark_bucketing.plan.document import PlanCounts, read_plan
-from spark_bucketing.plan.tree import tree_lines
-from spark_bucketing.tables.bucketed_files import DataFile, SpecFiles
+from spark_bucketing.plan.document import PlanCounts, read_plan, tree_lines
 from spark_bucketing.tables.file_statistics import FileStats
+from spark_bucketing.tables.overview import DataFile, SpecFiles
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 
 

@@ -44,7 +44,7 @@ from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode, Scan, TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
-from spark_bucketing.tables.partition_predicates import rewrite_command
+from spark_bucketing.tables.rewrite import rewrite_command
 
 COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}
 BUCKETS = {"d.s8": 8, "d.s8b": 8, "d.s16": 16, "d.plain": 0, "ice.d.s8": 0}

@@ -27,15 +27,13 @@ from spark_bucketing.errors import exit_code
 from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.tables.bucketed_files import DataFile, bucket_of
 from spark_bucketing.tables.compatibility import Merging, compatible_read, readable_ranges, runs, smallest_rewrite, span
 from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.metadata import partition_of
 from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
-from spark_bucketing.tables.overview import Overview
-from spark_bucketing.tables.partition_predicates import covering
+from spark_bucketing.tables.overview import DataFile, Overview, bucket_of
 from spark_bucketing.tables.report import print_specs, specs_data, write_file_statistics_report, write_overviews
-from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite
+from spark_bucketing.tables.rewrite import RewritePlan, covering, plan_rewrite
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)

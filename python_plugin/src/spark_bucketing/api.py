@@ -39,7 +39,7 @@ _STATES: dict[int, State] = {CLEAN: "ok", FINDINGS: "wrong", COULD_NOT_RUN: "unk
 class Result(Generic[Content]):
     """What a function found. `print()` shows it as text, and notebooks show it as HTML."""
 
-    found: Content  # the objects of the report
+    content: Content  # the objects of the report
     exit_code: int  # of the command
     write: Callable[[str, TextIO], None]  # writes the report in a format of the command, such as text or json
     has_page: bool = False  # whether the command has the format html
@@ -211,31 +211,28 @@ class WarehouseSource:
         Raises:
             BucketingError: the warehouse cannot be opened.
         """
-        from spark_bucketing.tables.warehouse import Warehouse
-
-        if self.spark is not None:
-            with _statements(self.spark, self.on_tasks) as statements:
-                schema = str(statements.rows("select current_database() as name")[0]["name"])
-                with Warehouse(statements.rows).with_needed_settings() as warehouse:
-                    yield warehouse, schema
-            return
         from spark_bucketing.project.connection import opened, require_cancellation
         from spark_bucketing.project.profile import Place, read_target
         from spark_bucketing.session import settings_kept
+        from spark_bucketing.tables.warehouse import Warehouse
 
-        target = read_target(Place(self.project_dir, self.profiles_dir, self.target))
-        require_cancellation(target)
+        place = Place(self.project_dir, self.profiles_dir, self.target)
+        target = read_target(place) if self.spark is None else None
+        if target:
+            require_cancellation(target)
+        opening = opened(target, self.on_progress, self.on_tasks) if target else _statements(self.spark, self.on_tasks)
         with (
-            settings_kept(),
-            opened(target, self.on_progress, self.on_tasks) as target_statements,
-            Warehouse(target_statements.rows).with_needed_settings() as warehouse,
+            settings_kept(self.spark),
+            opening as statements,
+            Warehouse(statements.rows).with_needed_settings() as warehouse,
         ):
-            yield warehouse, target.schema
+            schema = target.schema if target else statements.rows("select current_database() as name")[0]["name"]
+            yield warehouse, str(schema)
 
 
 @dataclass(frozen=True)
-class Tables:
-    """Tables of a warehouse; without names, all bucketed and organized tables of the schema."""
+class Table:
+    """One or several tables of a warehouse; without names, all bucketed and organized tables of the schema."""
 
     names: tuple[str, ...]
     source: WarehouseSource
@@ -279,12 +276,8 @@ class Tables:
         code = exit_code({overview.state for overview in found})
         return Result(found, code, partial(write_verifications, schema, found, details=bool(self.names)))
 
-
-class Table(Tables):
-    """One table of a warehouse."""
-
     def seal(self, where: str | None = None, dry_run: bool = False) -> Result[list[Partition]]:
-        """Seal the files that match the table's bucket spec. This changes no data.
+        """Seal the files of the first table that match its bucket spec. This changes no data.
 
         Args:
             where: a predicate on the partition columns; by default, all partitions.

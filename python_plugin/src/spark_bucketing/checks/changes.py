@@ -20,7 +20,7 @@ from spark_bucketing.plan.document import Source, TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.compatibility import Merging, smallest_rewrite
 from spark_bucketing.tables.model import Partition, TableMetadata
-from spark_bucketing.tables.partition_predicates import covering, rewrite_command
+from spark_bucketing.tables.rewrite import covering, rewrite_command
 
 Changes = tuple[Change, ...]
 

@@ -17,8 +17,8 @@ from spark_bucketing.checks.sql_text import one_statement, source_line
 from spark_bucketing.checks.stub_tables import StubTables, created, temporary_functions
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
 from spark_bucketing.errors import BucketingError, PlanError, ProjectError
+from spark_bucketing.plan.document import PlanLine, tree_lines
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.plan.tree import PlanLine, tree_lines
 from spark_bucketing.project.dbt import SELECTED
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 

@@ -46,8 +46,16 @@ from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
-from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, table_name
+from spark_bucketing.project.manifest import (
+    CatalogTable,
+    Manifest,
+    Node,
+    is_fresh,
+    read_catalog,
+    read_manifest,
+    read_project,
+    table_name,
+)
 from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.statements import Statements

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 
 from spark_bucketing.checks.sql_text import Rewrite
 from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
-from spark_bucketing.plan.document import OperatorKind, PlanCounts
-from spark_bucketing.plan.tree import PlanLine
+from spark_bucketing.plan.document import OperatorKind, PlanCounts, PlanLine
 from spark_bucketing.spec import BucketSpec
 
 Level = Literal["error", "warning", "note", "unknown"]

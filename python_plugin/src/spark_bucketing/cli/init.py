@@ -158,7 +158,7 @@ def _first_models(
         try:
             advice = api.advise(
                 target.project_dir, profiles_dir=folder, target=target.name, on_progress=line.show
-            ).found
+            ).content
         except BucketingError as error:
             return [], ([], [f"No model gets buckets, because its queries could not be planned:\n{error}\n{instead}"])
     query, changes = first_query(advice)

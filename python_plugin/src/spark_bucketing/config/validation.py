@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from spark_bucketing.config.rules import DISJOINT, RULES, Condition
 from spark_bucketing.config.schema import (
     BUCKET_TYPES,
+    DISJOINT,
     HIVE_TYPES,
     INCREMENTAL,
     KEYS,
     MATERIALIZATIONS,
     OTHER_KEYS,
     RANGE_TYPES,
+    RULES,
     SPARK_TYPES,
+    Condition,
     Key,
     base_type,
 )

@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import groupby
 from typing import NamedTuple
 
-from spark_bucketing.tables.bucketed_files import SpecFiles
 from spark_bucketing.tables.file_statistics import FileStats, Organized
+from spark_bucketing.tables.overview import SpecFiles
 from spark_bucketing.units import count, size
 
 MOST_BARS, MOST_FILES = 256, 200

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from spark_bucketing import output
 from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, write_json
-from spark_bucketing.tables.bucketed_files import FileSizes
 from spark_bucketing.tables.compatibility import (
     Merging,
     PartitionRun,
@@ -23,7 +22,7 @@ from spark_bucketing.tables.compatibility import (
 )
 from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size
-from spark_bucketing.tables.overview import Overview
+from spark_bucketing.tables.overview import FileSizes, Overview
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 from spark_bucketing.tables.rewrite import RewritePlan
 from spark_bucketing.units import count, size
