@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from spark_bucketing.checks.changes import Changes, set_to
 from spark_bucketing.checks.checked_query import (
     ExchangeOrSort,
     Query,
-    Setting,
     Settings,
     Topic,
 )
@@ -177,10 +175,6 @@ def verdict(op: Operator, tables: Tables) -> Verdict:
     return Verdict.SHUFFLE_FREE if any(side.sorts for side in op.sides) else Verdict.SORT_FREE
 
 
-# Settings that another change may need in order to have an effect.
-_ALONG = ({Setting.ORDERING: "true"}, {Setting.ALL_KEYS: "false"})
-
-
 @dataclass(frozen=True)
 class PlannedQuery:
     """A planned query: its operators, and the Exchanges and Sorts of the whole plan."""
@@ -280,16 +274,18 @@ class _Tests:
         """Return a finding, with only the changes that fix the problem."""
         fixes: list[Fix] = []
         part: Change | None = None
+        here = self.base.operators[self.place]
         for change in finding.changes:
             if is_late():
                 break
-            fix = self._fix(change)
-            after = None if fix else self.query.planned_like(self.judged, change)
-            here, there = self.base.operators[self.place], (after or self.base).operators[self.place]
-            # The change avoids a shuffle or a sort, but the verdict stays the same.
-            if (there.exchanges, there.sorts) < (here.exchanges, here.sorts):
-                part = part or change
-                fix = self._by_two(change)
+            fix, after = self._fix(change), self.query.planned_like(self.judged, change)
+            if not fix and after:
+                there = after.operators[self.place]
+                # The change avoids a shuffle or a sort, but the verdict stays the same.
+                is_part = (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
+                part = part or (change if is_part else None)
+                if is_part or not {one.reason for one in there.findings} <= {one.reason for one in here.findings}:
+                    fix = self._by_two(change, there)
             if fix and fix not in fixes:
                 fixes.append(fix)
         if fixes:
@@ -298,44 +294,21 @@ class _Tests:
         return replace(finding, message=finding.message + hint, changes=())
 
     def _fix(self, *changes: Change) -> Fix | None:
-        """Return a fix, with further settings if necessary, if it improves the operator and makes none worse."""
-        for along in ({}, *_ALONG):
-            if along and not self._may_go_along(along, changes):
-                continue
-            after = self.query.planned_like(self.judged, *changes, *([set_to(along)] if along else []))
-            if after and _is_better(self.base.operators, after.operators, self.place):
-                verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
-                first, *others = (_fix_of(one, along, verdict, *counts) for one in changes)
-                return replace(first, also=tuple(others))
-        return None
+        """Return a fix if the changes improve the operator and make none worse."""
+        after = self.query.planned_like(self.judged, *changes)
+        if not after or not _is_better(self.base.operators, after.operators, self.place):
+            return None
+        verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
+        first, *others = (Fix(**vars(change), verdict=verdict, before=counts[0], after=counts[1]) for change in changes)
+        return replace(first, also=tuple(others))
 
-    def _may_go_along(self, along: Mapping[str, str], changes: Changes) -> bool:
-        settings = self.query.settings
-        if any(settings.get(name) == value for name, value in along.items()):
-            return False
-        specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
-        # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
-        if Setting.ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
-            return False
-        return Setting.ORDERING not in along or not (
-            settings.extension or any(one.kind == "extension" for one in changes)
-        )
-
-    def _by_two(self, change: Change) -> Fix | None:
-        """Combine a change with one that it makes possible, if neither helps by itself."""
-        left = self.query.planned_like(self.judged, change)
-        due = [other for finding in left.operators[self.place].findings for other in finding.changes] if left else []
+    def _by_two(self, change: Change, left: OperatorResult) -> Fix | None:
+        """Combine a change with one that it leaves to do, if neither helps by itself."""
+        due = [other for finding in left.findings for other in finding.changes]
         for other in {other.text: other for other in reversed(due)}.values():
             if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
                 return both
         return None
-
-
-def _fix_of(change: Change, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts) -> Fix:
-    words = " and ".join(f"{name}={value}" for name, value in along.items())
-    text = f"{change.text} Also set {words}." if along else change.text
-    made = vars(change) | {"text": text, "settings": {**change.settings, **along}}
-    return Fix(**made, verdict=verdict, before=before, after=after)
 
 
 def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
