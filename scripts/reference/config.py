@@ -11,7 +11,7 @@ from typing import Any
 
 from reference.markdown import table
 from spark_bucketing.config import schema
-from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
+from spark_bucketing.spec import HASHES, VERSION_OF_HASH, BucketHash
 from spark_bucketing.units import SIZE_PATTERN
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
@@ -63,7 +63,7 @@ def macro() -> str:
 
 
 def _hash(name: BucketHash) -> dict[str, object]:
-    types, is_stock = list(schema.BUCKET_TYPES[name]), name in STOCK_HASHES
+    types, is_stock = list(schema.BUCKET_TYPES[name]), name in ("hive", "spark")
     # A SQL expression computes the bucket of these types too. In version 2, equal numbers can have different hashes.
     hashed_types = [*types, "float", "double"] if is_stock else types
     return {"version": VERSION_OF_HASH.get(name), "stock": is_stock, "types": types, "hashed_types": hashed_types}

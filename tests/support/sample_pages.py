@@ -18,7 +18,7 @@ from spark_bucketing.event_log.report import write_html as write_comparison
 from spark_bucketing.plan.document import PlanCounts, read_plan, tree_lines
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.file_statistics import FileStats, Organized
-from spark_bucketing.tables.model import Column, TableMetadata
+from spark_bucketing.tables.metadata import Column, TableMetadata
 from spark_bucketing.tables.overview import DataFile, Overview
 from spark_bucketing.tables.report import write_overviews
 

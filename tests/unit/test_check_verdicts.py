@@ -43,7 +43,7 @@ from spark_bucketing.errors import PlanError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import PhysicalPlan, PlanCounts, PlanNode, Scan, TableFacts
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata
+from spark_bucketing.tables.metadata import Column, Partition, Status, TableMetadata
 from spark_bucketing.tables.rewrite import rewrite_command
 
 COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}

@@ -25,7 +25,7 @@ from spark_bucketing.project.manifest import relation_parts, table_name
 from spark_bucketing.spec import BucketSpec, are_compatible, number_of_buckets
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
-from spark_bucketing.tables.model import Column
+from spark_bucketing.tables.metadata import Column
 from spark_bucketing.units import parse_size, size
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar, Union
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_bucketing.checks.project import CheckRequest
     from spark_bucketing.checks.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
-    from spark_bucketing.tables.model import Partition
+    from spark_bucketing.tables.metadata import Partition
     from spark_bucketing.tables.overview import Overview
     from spark_bucketing.tables.warehouse import Warehouse
 
@@ -190,53 +190,25 @@ def table(
 
     A name without a schema is in the session's schema or, without a session, in the schema of the dbt target.
     """
-    return Table((name,), WarehouseSource(spark, _path(project_dir), _path(profiles_dir), target))
-
-
-@dataclass(frozen=True)
-class WarehouseSource:
-    """A session of PySpark, or else a target of a dbt project."""
-
-    spark: SparkSession | None = None
-    project_dir: Path | None = None
-    profiles_dir: Path | None = None
-    target: str | None = None
-    on_progress: Callable[[str], None] = lambda _: None  # receives a description of the current step
-    on_tasks: Callable[[int, int], None] | None = None  # receives the finished tasks and all tasks of a statement
-
-    @contextmanager
-    def warehouse(self) -> Iterator[tuple[Warehouse, str]]:
-        """Open the warehouse and its schema inside the block, with the settings that table commands require.
-
-        Raises:
-            BucketingError: the warehouse cannot be opened.
-        """
-        from spark_bucketing.project.connection import opened, require_cancellation
-        from spark_bucketing.project.profile import Place, read_target
-        from spark_bucketing.session import settings_kept
-        from spark_bucketing.tables.warehouse import Warehouse
-
-        place = Place(self.project_dir, self.profiles_dir, self.target)
-        target = read_target(place) if self.spark is None else None
-        if target:
-            require_cancellation(target)
-        opening = opened(target, self.on_progress, self.on_tasks) if target else _statements(self.spark, self.on_tasks)
-        with (
-            settings_kept(self.spark),
-            opening as statements,
-            Warehouse(statements.rows).with_needed_settings() as warehouse,
-        ):
-            schema = target.schema if target else statements.rows("select current_database() as name")[0]["name"]
-            yield warehouse, str(schema)
+    return Table((name,), spark, _path(project_dir), _path(profiles_dir), target)
 
 
 @dataclass(frozen=True)
 class Table:
-    """One or several tables of a warehouse; without names, all bucketed and organized tables of the schema."""
+    """One or several tables of a session of PySpark, or else of a target of a dbt project.
+
+    Without names, all bucketed and organized tables of the schema.
+    """
 
     names: tuple[str, ...]
-    source: WarehouseSource
+    spark: SparkSession | None = None
+    project_dir: Path | None = None
+    profiles_dir: Path | None = None
+    target: str | None = None
     schema: str | None = None  # by default, the session's or the target's schema
+    # Receives a description of the current step.
+    on_progress: Callable[[str], None] = field(default_factory=lambda: lambda _: None)
+    on_tasks: Callable[[int, int], None] | None = None  # receives the finished tasks and all tasks of a statement
 
     def show(self) -> Result[list[Overview]]:
         """Read the bucket specs, files, sizes, skew, seals and file statistics of the tables.
@@ -247,9 +219,8 @@ class Table:
         from spark_bucketing.tables.overview import read_overviews
         from spark_bucketing.tables.report import write_overviews
 
-        with self.source.warehouse() as (warehouse, schema):
-            schema = self.schema or schema
-            found = list(read_overviews(warehouse, schema, self.names, self.source.on_progress))
+        with warehouse_of(self) as (warehouse, schema):
+            found = list(read_overviews(warehouse, schema, self.names, self.on_progress))
         code = exit_code({overview.state for overview in found})
         write = partial(write_overviews, schema, found, details=bool(self.names))
         return Result(found, code, write, has_page=True)
@@ -268,10 +239,9 @@ class Table:
         from spark_bucketing.tables.report import write_verifications
 
         found = []
-        with self.source.warehouse() as (warehouse, schema):
-            schema = self.schema or schema
-            for overview in read_overviews(warehouse, schema, self.names, self.source.on_progress):
-                self.source.on_progress(f"verifying {overview.table.name}")
+        with warehouse_of(self) as (warehouse, schema):
+            for overview in read_overviews(warehouse, schema, self.names, self.on_progress):
+                self.on_progress(f"verifying {overview.table.name}")
                 found.append(verify_table(warehouse, overview, deep, where))
         code = exit_code({overview.state for overview in found})
         return Result(found, code, partial(write_verifications, schema, found, details=bool(self.names)))
@@ -286,17 +256,42 @@ class Table:
         Raises:
             BucketingError: the table does not exist, the session lacks the extension, or Spark fails.
         """
-        from spark_bucketing.tables.metadata import seal_table
-        from spark_bucketing.tables.model import Status
+        from spark_bucketing.tables.metadata import Status, seal_table
         from spark_bucketing.tables.overview import qualified
         from spark_bucketing.tables.report import write_sealed
 
-        with self.source.warehouse() as (warehouse, schema):
-            name = qualified(self.names[0], self.schema or schema)
-            self.source.on_progress(f"hashing files of {name}")
+        with warehouse_of(self) as (warehouse, schema):
+            name = qualified(self.names[0], schema)
+            self.on_progress(f"hashing files of {name}")
             found = seal_table(warehouse, name, where, dry_run)
         code = FINDINGS if any(partition.status == Status.REFUSED for partition in found) else CLEAN
         return Result(found, code, partial(write_sealed, name, found, dry_run))
+
+
+@contextmanager
+def warehouse_of(table: Table) -> Iterator[tuple[Warehouse, str]]:
+    """Open a table's warehouse and schema inside the block, with the settings that table commands require.
+
+    Raises:
+        BucketingError: the warehouse cannot be opened.
+    """
+    from spark_bucketing.project.connection import opened, require_cancellation
+    from spark_bucketing.project.profile import Place, read_target
+    from spark_bucketing.session import settings_kept
+    from spark_bucketing.tables.warehouse import Warehouse
+
+    place = Place(table.project_dir, table.profiles_dir, table.target)
+    target = read_target(place) if table.spark is None else None
+    if target:
+        require_cancellation(target)
+    opening = opened(target, table.on_progress, table.on_tasks) if target else _statements(table.spark, table.on_tasks)
+    with (
+        settings_kept(table.spark),
+        opening as statements,
+        Warehouse(statements.rows).with_needed_settings() as warehouse,
+    ):
+        schema = target.schema if target else statements.rows("select current_database() as name")[0]["name"]
+        yield warehouse, table.schema or str(schema)
 
 
 @contextmanager

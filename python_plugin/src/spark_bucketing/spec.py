@@ -15,8 +15,6 @@ HASH_OF_VERSION: Mapping[str, BucketHash] = {"1": "hive", "2": "hive2"}
 VERSION_OF_HASH: Mapping[str, str] = {bucket_hash: version for version, bucket_hash in HASH_OF_VERSION.items()}
 # The supported values of the table property, for messages.
 STATED_VERSIONS = " or ".join(f"'{version}'" for version in HASH_OF_VERSION)
-# The hashes of the buckets that stock Spark writes.
-STOCK_HASHES: tuple[BucketHash, ...] = ("hive", "spark")
 VERSION_PROPERTY = "bucketing_version"
 
 _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")

@@ -20,8 +20,7 @@ from spark_bucketing.plan.operators import Operator, Side, find_operators
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.spec import BucketHash, BucketSpec
 from spark_bucketing.tables import sql
-from spark_bucketing.tables.metadata import in_lower_case, partition_of
-from spark_bucketing.tables.model import Column, Partition, TableMetadata, one_spelling
+from spark_bucketing.tables.metadata import Column, Partition, TableMetadata, in_lower_case, one_spelling, partition_of
 
 
 class Setting:

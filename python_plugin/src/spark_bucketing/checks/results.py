@@ -46,11 +46,8 @@ def worst(operators: Iterable[OperatorResult]) -> Verdict | None:
 
 def worst_first(models: Iterable[ModelResult]) -> list[ModelResult]:
     """Sort models: first those without a plan, then by their worst verdicts."""
-    ranks: dict[Verdict | None, int] = {
-        None: len(_WORST_FIRST),
-        **{verdict: rank for rank, verdict in enumerate(_WORST_FIRST)},
-    }
-    return sorted(models, key=lambda model: -1 if model.error else ranks[worst(model.operators)])
+    ranks = (*_WORST_FIRST, None)
+    return sorted(models, key=lambda model: -1 if model.error else ranks.index(worst(model.operators)))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,7 @@ from spark_bucketing.spec import (
     are_compatible,
 )
 from spark_bucketing.tables import sql
-from spark_bucketing.tables.metadata import describe_table
-from spark_bucketing.tables.model import TableMetadata
+from spark_bucketing.tables.metadata import TableMetadata, describe_table
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count, some
 

@@ -15,7 +15,7 @@ from spark_bucketing.errors import PlanError
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 if TYPE_CHECKING:
-    from spark_bucketing.tables.model import TableMetadata
+    from spark_bucketing.tables.metadata import TableMetadata
 
 from typing import NamedTuple
 

@@ -10,8 +10,7 @@ from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.tables import sql
-from spark_bucketing.tables.metadata import existing_table
-from spark_bucketing.tables.model import TableMetadata
+from spark_bucketing.tables.metadata import TableMetadata, existing_table
 from spark_bucketing.tables.warehouse import Warehouse
 
 _FOLDER = "_file_statistics"

@@ -20,7 +20,7 @@ from spark_bucketing.spec import (
     BucketHash,
     BucketSpec,
 )
-from spark_bucketing.statements import with_settings
+from spark_bucketing.statements import settings_of, with_settings
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.file_statistics import (
@@ -31,8 +31,16 @@ from spark_bucketing.tables.file_statistics import (
     read_file_statistics,
     verify_file_statistics,
 )
-from spark_bucketing.tables.metadata import existing_table, merging_of, read_partitions, refuse_view, seal_table
-from spark_bucketing.tables.model import Partition, Status, TableMetadata, one_spelling
+from spark_bucketing.tables.metadata import (
+    Partition,
+    Status,
+    TableMetadata,
+    existing_table,
+    one_spelling,
+    read_partitions,
+    refuse_view,
+    seal_table,
+)
 from spark_bucketing.tables.rewrite import covering, rewrite_command
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -322,6 +330,19 @@ def read_overviews(
         found = _overview(warehouse, name, merging, bool(names))
         if found:
             yield found
+
+
+def merging_of(warehouse: Warehouse) -> Merging:
+    """Return the session settings that control how Spark reads different numbers of buckets together."""
+    tasks = warehouse.rows(
+        "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
+    )
+    settings = settings_of(warehouse.rows)
+    return Merging(
+        settings.get("spark.bucketing.join.alignment", "auto"),
+        int(tasks[0]["tasks"]),
+        int(settings.get("spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio", "4")),
+    )
 
 
 def qualified(name: str, schema: str) -> str:

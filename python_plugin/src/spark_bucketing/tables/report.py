@@ -21,7 +21,7 @@ from spark_bucketing.tables.compatibility import (
     span,
 )
 from spark_bucketing.tables.file_statistics import FileState, FileStats
-from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size
+from spark_bucketing.tables.metadata import Partition, Status, TableMetadata, total_size
 from spark_bucketing.tables.overview import FileSizes, Overview
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 from spark_bucketing.tables.rewrite import RewritePlan

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from spark_bucketing.tables.model import Column
+if TYPE_CHECKING:
+    from spark_bucketing.tables.metadata import Column
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 # Columns of bucket_specs(). Arrays are converted to text, because some connections return them as text.
