@@ -20,9 +20,8 @@ from spark_bucketing.config.schema import FILE_COUNTS
 from spark_bucketing.config.validation import validated
 from spark_bucketing.errors import COULD_NOT_RUN, BucketingError, ProjectError, SparkError
 from spark_bucketing.output import console_on, print_rows, write_json
-from spark_bucketing.project.connection import opened
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts
-from spark_bucketing.project.profile import Place, read_target
+from spark_bucketing.project.profile import Place, opened, read_target
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import describe_table
 from spark_bucketing.tables.warehouse import Warehouse

@@ -20,8 +20,8 @@ from spark_bucketing.config.validation import nearest_name
 from spark_bucketing.errors import ProjectError, headline
 from spark_bucketing.event_log.measured import query_comment
 from spark_bucketing.init.initialize import add_package
-from spark_bucketing.project.connection import without_stack
 from spark_bucketing.project.manifest import relation_parts, table_name
+from spark_bucketing.project.profile import without_stack
 from spark_bucketing.spec import BucketSpec, are_compatible, number_of_buckets
 from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging

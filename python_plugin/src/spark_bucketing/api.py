@@ -275,8 +275,7 @@ def warehouse_of(table: Table) -> Iterator[tuple[Warehouse, str]]:
     Raises:
         BucketingError: the warehouse cannot be opened.
     """
-    from spark_bucketing.project.connection import opened, require_cancellation
-    from spark_bucketing.project.profile import Place, read_target
+    from spark_bucketing.project.profile import Place, opened, read_target, require_cancellation
     from spark_bucketing.session import settings_kept
     from spark_bucketing.tables.warehouse import Warehouse
 

@@ -16,7 +16,7 @@ from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult,
 from spark_bucketing.checks.sql_text import one_statement, source_line
 from spark_bucketing.checks.stub_tables import StubTables, created, temporary_functions
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
-from spark_bucketing.errors import BucketingError, PlanError, ProjectError
+from spark_bucketing.errors import PlanError, ProjectError, reason_of
 from spark_bucketing.plan.document import PlanLine, tree_lines
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.dbt import SELECTED
@@ -135,17 +135,14 @@ class Checker:
             sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
             with created(self.planner, subject.functions):
                 operators, query, plan = self.limit.run(lambda is_late: self._judged(sql, is_late))
-        except BucketingError as error:
-            why = self.stub.why(str(error)) if self.stub else str(error)
+        # A query whose plan check cannot analyze must not prevent the check of other models.
+        except Exception as error:
+            why = self.stub.why(reason_of(error)) if self.stub else reason_of(error)
             if "UNRESOLVED_ROUTINE" in why:
                 why += f"\n{_FUNCTIONS}"
             elif "TABLE_OR_VIEW_NOT_FOUND" in why and subject.unique_id and self.stub is None:
                 why += "\nBuild its parents first (dbt run), or check it with --offline."
             return result.failed(why)
-        # A query whose plan check cannot analyze must not prevent the check of other models.
-        except Exception as error:
-            bug = f"{type(error).__name__}: {error}"
-            return result.failed(f"A bug in spark-bucketing prevented the analysis of the query's plan: {bug}")
 
         def with_source(_: OperatorResult, found: Finding) -> Finding:
             """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""

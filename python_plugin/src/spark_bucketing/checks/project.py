@@ -44,7 +44,6 @@ from spark_bucketing.checks.verdicts import with_effects
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
 from spark_bucketing.project.manifest import (
     CatalogTable,
@@ -56,7 +55,7 @@ from spark_bucketing.project.manifest import (
     read_project,
     table_name,
 )
-from spark_bucketing.project.profile import Place, Target, read_target
+from spark_bucketing.project.profile import Place, Target, opened, read_target
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.statements import Statements
 from spark_bucketing.tables import sql
@@ -345,9 +344,8 @@ def with_configured(
         note = f"{' and '.join(texts)}, not built yet"
         if texts and operator.verdict is Verdict.NOT_BUCKETED:
             return replace(operator, description=f"{operator.description} ({note})")
-        messages = [f"{found.message} ({note}.)" if texts else found.message for found in operator.findings]
-        pairs = zip(operator.findings, messages, strict=True)
-        return replace(operator, findings=tuple(replace(found, message=text) for found, text in pairs))
+        findings = tuple(replace(found, message=f"{found.message} ({note}.)") for found in operator.findings)
+        return replace(operator, findings=findings) if texts else operator
 
     return tuple(replace(result, operators=tuple(map(noted, result.operators))) for result in results)
 

@@ -28,9 +28,8 @@ from spark_bucketing.init.initialize import (
     package_edit,
     profile_edit,
 )
-from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
-from spark_bucketing.project.profile import Place, Target, read_target
+from spark_bucketing.project.profile import Place, Target, opened, read_target
 from spark_bucketing.units import count
 from spark_bucketing.units import size as size_text
 
