@@ -6,13 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from spark_bucketing.checks.checked_query import (
-    BucketedScan,
-    ExchangeOrSort,
-    Setting,
-    Settings,
-    selected_partitions,
-)
+from spark_bucketing.checks.checked_query import BucketedScan, ExchangeOrSort, Setting, Settings, selected_partitions
 from spark_bucketing.checks.results import Change
 from spark_bucketing.checks.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS

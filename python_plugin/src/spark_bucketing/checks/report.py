@@ -38,20 +38,8 @@ from spark_bucketing.units import count, size, some
 
 def write_html(report: Report, file: TextIO) -> None:
     """Write the report as an HTML page."""
-    page = template_beside(
-        __file__,
-        "report.html",
-        count,
-        effect,
-        kind,
-        place,
-        size,
-        verdict_counts,
-        worse_for,
-        worst_first,
-        short_name,
-        zip,
-    )
+    functions = (count, effect, kind, place, short_name, size, verdict_counts, worse_for, worst_first, zip)
+    page = template_beside(__file__, "report.html", *functions)
     found = open_findings(report)
     # The models that read each table or model, with the worst verdict of their operators on the table.
     reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)

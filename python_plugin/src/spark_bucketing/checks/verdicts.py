@@ -11,12 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from spark_bucketing.checks.checked_query import (
-    ExchangeOrSort,
-    Query,
-    Settings,
-    Topic,
-)
+from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Settings, Topic
 from spark_bucketing.checks.reasons import finding_of
 from spark_bucketing.checks.results import (
     Change,

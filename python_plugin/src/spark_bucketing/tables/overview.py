@@ -229,20 +229,17 @@ class Overview:
     @property
     def unknown(self) -> str:
         """Return why some checks could not run, or an empty string if all of them ran."""
-        if self.is_verified and self.spec and self.spec.in_hive_layout and self.merging is None:
-            seals = "The table's seals are unknown, because the session does not load the extension."
-        else:
-            seals = ""
-        return self.problem or self.unreadable or seals
+        needs_seals = self.is_verified and self.spec is not None and self.spec.in_hive_layout
+        seals = "The table's seals are unknown, because the session does not load the extension."
+        return self.problem or self.unreadable or (seals if needs_seals and self.merging is None else "")
 
     @property
     def unsealed(self) -> tuple[Partition, ...]:
-        """Return the partitions whose files have no valid seal, missing files first."""
+        """Return the partitions whose files have no valid seal."""
         # In the Spark layout, stock Spark uses buckets without a seal.
         in_spark_layout = self.table.spec is not None and not self.table.spec.in_hive_layout
         fine = {Status.SEALED, Status.EMPTY} | ({Status.NOT_SEALED} if in_spark_layout else set())
-        loose = [part for part in self.table.partitions if part.status not in fine]
-        return tuple(sorted(loose, key=lambda part: part.status != Status.FILES_MISSING))
+        return tuple(part for part in self.table.partitions if part.status not in fine)
 
     @cached_property
     def findings(self) -> tuple[str, ...]:
