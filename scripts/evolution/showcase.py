@@ -26,7 +26,7 @@ from spark_bucketing.plan.document import PhysicalPlan, PlanNode
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.session import SessionStatements, open_session, rows_of, spark_call
-from spark_bucketing.statements import with_settings
+from spark_bucketing.sql import with_settings
 from spark_bucketing.tables.metadata import read_table
 from spark_bucketing.tables.overview import merging_of
 from spark_bucketing.tables.report import print_specs

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_bucketing.errors import SparkError, headline
-from spark_bucketing.statements import with_settings
+from spark_bucketing.sql import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spark_bucketing import sql
 from spark_bucketing.checks.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.checks.checked_query import Facts, Setting, Settings
 from spark_bucketing.checks.checker import (
@@ -57,8 +58,6 @@ from spark_bucketing.project.manifest import (
 )
 from spark_bucketing.project.profile import Place, Target, opened, read_target
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.statements import Statements
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import in_lower_case
 
 
@@ -169,7 +168,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
     return replace(report, folder=_folder_from(here, target.project_dir))
 
 
-def check_queries(statements: Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
+def check_queries(statements: sql.Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
     """Check queries without a project, by name."""
     planner = Planner(f"live ({statements.kind})", statements.rows)
     plan, facts = planner.require_extension(), Facts(planner)

@@ -23,6 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from spark_bucketing import sql
 from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.sql_text import one_statement, renamed
 from spark_bucketing.config.schema import BUCKETED
@@ -35,7 +36,6 @@ from spark_bucketing.plan.planner import STUB_SETTINGS, Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, relation_parts, seed_columns, table_name
 from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables import sql
 
 _CREATE = re.compile(
     r"\s*create\s+(?:or\s+replace\s+)?temporary\s+function\s+(?:if\s+not\s+exists\s+)?(?P<name>`[^`]+`|\w+)",

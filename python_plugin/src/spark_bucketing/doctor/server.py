@@ -16,7 +16,7 @@ from spark_bucketing.errors import ProjectError, SparkError, State
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.output import STATE_STYLES, console_on, print_template, write_json
 from spark_bucketing.project.manifest import read_project
-from spark_bucketing.statements import settings_of
+from spark_bucketing.sql import settings_of
 from spark_bucketing.tables.warehouse import BUILT, SETTINGS, Warehouse
 from spark_bucketing.units import has_union_bug, version_numbers
 

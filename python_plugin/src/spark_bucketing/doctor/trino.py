@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from spark_bucketing import sql
 from spark_bucketing.doctor.server import Diagnosis, wrong
 from spark_bucketing.spec import (
     HASH_OF_VERSION,
@@ -17,7 +18,6 @@ from spark_bucketing.spec import (
     BucketSpec,
     are_compatible,
 )
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import TableMetadata, describe_table
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count, some

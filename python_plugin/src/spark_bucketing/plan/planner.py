@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.document import PhysicalPlan, TableFacts, read_plan
-from spark_bucketing.statements import Rows
+from spark_bucketing.sql import Rows
 
 
 class Planner:

@@ -17,7 +17,7 @@ from typing import Any
 
 from spark_bucketing.errors import ProfileError, SparkError, headline
 from spark_bucketing.session import SessionStatements, noted_interrupts, open_session, quiet_errors
-from spark_bucketing.statements import Statements
+from spark_bucketing.sql import Statements
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from json import loads
 from urllib.parse import unquote
 
+from spark_bucketing import sql
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import TableMetadata, existing_table
 from spark_bucketing.tables.warehouse import Warehouse
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from spark_bucketing import sql
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.spec import BucketSpec, described_sections, listed_properties, stated_version
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.warehouse import Warehouse
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")

@@ -11,6 +11,7 @@ from statistics import median
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from spark_bucketing import sql
 from spark_bucketing.errors import SparkError, State, TableError
 from spark_bucketing.spec import (
     HASH_OF_VERSION,
@@ -20,8 +21,6 @@ from spark_bucketing.spec import (
     BucketHash,
     BucketSpec,
 )
-from spark_bucketing.statements import settings_of, with_settings
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
 from spark_bucketing.tables.file_statistics import (
     FileState,
@@ -334,7 +333,7 @@ def merging_of(warehouse: Warehouse) -> Merging:
     tasks = warehouse.rows(
         "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
     )
-    settings = settings_of(warehouse.rows)
+    settings = sql.settings_of(warehouse.rows)
     return Merging(
         settings.get("spark.bucketing.join.alignment", "auto"),
         int(tasks[0]["tasks"]),
@@ -415,7 +414,7 @@ def _files(warehouse: Warehouse, table: TableMetadata, spec: BucketSpec) -> tupl
         )
     name = sql.table(table.name)
     # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
-    with with_settings(warehouse.rows, {"spark.sql.sources.bucketing.enabled": "false"}):
+    with sql.with_settings(warehouse.rows, {"spark.sql.sources.bucketing.enabled": "false"}):
         warehouse.change(f"refresh table {name}")
         # _metadata is not available: Spark resolves it before it selects its own reader for the Hive layout.
         counted = warehouse.rows(

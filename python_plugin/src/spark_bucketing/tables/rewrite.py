@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from spark_bucketing import sql
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.spec import HASH_OF_VERSION, STATED_VERSIONS, VERSION_PROPERTY, BucketSpec
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import Column, Partition, TableMetadata, one_spelling, read_partitions
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import some

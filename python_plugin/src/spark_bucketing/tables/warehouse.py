@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.statements import Rows, settings_of, with_settings
+from spark_bucketing.sql import Rows, settings_of, with_settings
 
 # The function that the extension defines instead of its own functions if its jar was built for another Spark version.
 NOT_LOADED = "spark_bucketing_not_loaded"
