@@ -279,8 +279,9 @@ class _Tests:
                 # The change avoids a shuffle or a sort, but the verdict stays the same.
                 is_part = (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
                 part = part or (change if is_part else None)
-                if is_part or not {one.reason for one in there.findings} <= {one.reason for one in here.findings}:
-                    fix = self._by_two(change, there)
+                due = [other for found in there.findings for other in found.changes]
+                # Otherwise, the change may only need a setting.
+                fix = self._by_two(change, [one for one in due if is_part or one.kind == "setting" != change.kind])
             if fix and fix not in fixes:
                 fixes.append(fix)
         if fixes:
@@ -297,9 +298,8 @@ class _Tests:
         first, *others = (Fix(**vars(change), verdict=verdict, before=counts[0], after=counts[1]) for change in changes)
         return replace(first, also=tuple(others))
 
-    def _by_two(self, change: Change, left: OperatorResult) -> Fix | None:
+    def _by_two(self, change: Change, due: Sequence[Change]) -> Fix | None:
         """Combine a change with one that it leaves to do, if neither helps by itself."""
-        due = [other for finding in left.findings for other in finding.changes]
         for other in {other.text: other for other in reversed(due)}.values():
             if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
                 return both
