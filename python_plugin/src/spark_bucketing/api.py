@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -285,7 +285,7 @@ def warehouse_of(table: Table) -> Iterator[tuple[Warehouse, str]]:
         require_cancellation(target)
     opening = opened(target, table.on_progress, table.on_tasks) if target else _statements(table.spark, table.on_tasks)
     with (
-        settings_kept(table.spark),
+        settings_kept() if target else nullcontext(),
         opening as statements,
         Warehouse(statements.rows).with_needed_settings() as warehouse,
     ):

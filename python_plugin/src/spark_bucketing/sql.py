@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -33,16 +32,16 @@ def settings_of(rows: Rows) -> dict[str, str]:
 
 
 @contextmanager
-def with_settings(rows: Rows, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
-    """Apply settings inside the block. At its end, restore the settings that it changed, also in other ways."""
+def with_settings(rows: Rows, settings: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Apply settings inside the block, and restore them at its end. With None, restore all that it changed."""
     before = settings_of(rows)
     try:
-        for key, value in settings.items():
+        for key, value in (settings or {}).items():
             rows(f"set {key} = {value}")
         yield
     finally:
         for key, value in settings_of(rows).items():
-            if value != before.get(key):
+            if value != before.get(key) and (settings is None or key in settings):
                 rows(f"set {key} = {before[key]}" if key in before else f"reset {key}")
 
 
