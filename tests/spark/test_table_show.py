@@ -36,8 +36,8 @@ CASES: dict[str, tuple[str, tuple[str, ...], int | None, str, str]] = {
     # A copy of a file has a bucket id beyond the last bucket.
     "beyond": ("using parquet", (ROWS,), 1228, "wrong", "bucket id above 3"),
     # One file is not a Parquet file.
-    "broken": (HIVE, (ROWS,), None, "unknown", ""),
-    "text": ("stored as textfile", (APPEND,), None, "unknown", ""),
+    "broken": (HIVE, (ROWS,), None, "wrong", "no valid seal"),
+    "text": ("stored as textfile", (APPEND,), None, "wrong", "no valid seal"),
 }
 
 
@@ -84,6 +84,7 @@ def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, 
     (_, _, rows, state, found), layout = CASES[name], layouts[name]
     assert (layout.state, layout.rows) == (state, layout.rows if rows is None else rows)
     assert not found or found in layout.findings[0]
+    assert bool(layout.unreadable) == (name in ("broken", "text"))
     bucket_hash, _, file_format = name.partition("_")
     if file_format:
         assert layout.spec is not None
