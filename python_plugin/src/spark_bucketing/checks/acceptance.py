@@ -12,11 +12,11 @@ from typing import Any
 
 from spark_bucketing.checks.results import (
     LEVELS,
+    RANKS,
     SMALLEST,
     Finding,
     Found,
     Report,
-    Verdict,
     all_findings,
     map_all_findings,
 )
@@ -24,7 +24,6 @@ from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2
 _OF_SIZE = ("side-not-bucketed",)
-_BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, Verdict.UNKNOWN: 4}
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 Badness = tuple[int, int]
@@ -72,7 +71,7 @@ def fingerprint(found: Found) -> str:
 
 def badness(found: Found) -> Badness:
     """Return how severe a finding is, as a tuple of numbers that is greater for a worse finding."""
-    return -LEVELS.index(found.finding.level), _BADNESS.get(found.operator.verdict, 0) if found.operator else 0
+    return -LEVELS.index(found.finding.level), RANKS.get(found.operator.verdict, 0) if found.operator else 0
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:

@@ -32,6 +32,8 @@ class Verdict(str, Enum):
     UNKNOWN = "unknown"
 
 
+# The verdicts that can be compared, from best to worst.
+RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 # If several operators read a table, its verdict is the first of these that applies.
 _WORST_FIRST = (
     Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,

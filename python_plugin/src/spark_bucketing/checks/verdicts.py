@@ -14,6 +14,7 @@ from functools import partial
 from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Settings, Topic
 from spark_bucketing.checks.reasons import finding_of
 from spark_bucketing.checks.results import (
+    RANKS,
     Change,
     Finding,
     Fix,
@@ -28,9 +29,6 @@ from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.document import PlanCounts, PlanNode, TableFacts
 from spark_bucketing.plan.operators import Operator
 from spark_bucketing.plan.planner import Planner
-
-# The verdicts that can be compared, from best to worst.
-RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 
 Tables = Mapping[str, TableFacts]
 _WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
@@ -250,9 +248,8 @@ def with_fixes(
     query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
 ) -> Iterator[OperatorResult]:
     """Yield the operators of a query with fixes for their findings, which are tested until the time limit is over."""
-    base = PlannedQuery(tuple(judged), query.counts)
     for place, operator in enumerate(judged):
-        tests = _Tests(query, judged, base, place)
+        tests = _Tests(query, judged, place)
         yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
 
 
@@ -262,14 +259,13 @@ class _Tests:
 
     query: HypotheticalQuery
     judged: Sequence[OperatorResult]  # the operators of the query
-    base: PlannedQuery  # the plan of the unchanged query
     place: int  # index of the operator
 
     def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
         """Return a finding, with only the changes that fix the problem."""
         fixes: list[Fix] = []
         part: Change | None = None
-        here = self.base.operators[self.place]
+        here = self.judged[self.place]
         for change in finding.changes:
             if is_late():
                 break
@@ -292,10 +288,10 @@ class _Tests:
     def _fix(self, *changes: Change) -> Fix | None:
         """Return a fix if the changes improve the operator and make none worse."""
         after = self.query.planned_like(self.judged, *changes)
-        if not after or not _is_better(self.base.operators, after.operators, self.place):
+        if not after or not _is_better(self.judged, after.operators, self.place):
             return None
-        verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
-        first, *others = (Fix(**vars(change), verdict=verdict, before=counts[0], after=counts[1]) for change in changes)
+        verdict, before = after.operators[self.place].verdict, self.query.counts
+        first, *others = (Fix(**vars(change), verdict=verdict, before=before, after=after.counts) for change in changes)
         return replace(first, also=tuple(others))
 
     def _by_two(self, change: Change, due: Sequence[Change]) -> Fix | None:
