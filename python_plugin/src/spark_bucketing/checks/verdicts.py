@@ -275,9 +275,7 @@ class _Tests:
                 # The change avoids a shuffle or a sort, but the verdict stays the same.
                 is_part = (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
                 part = part or (change if is_part else None)
-                due = [other for found in there.findings for other in found.changes]
-                # Otherwise, the change may only need a setting.
-                fix = self._by_two(change, [one for one in due if is_part or one.kind == "setting" != change.kind])
+                fix = self._by_two(change, there, is_part)
             if fix and fix not in fixes:
                 fixes.append(fix)
         if fixes:
@@ -294,10 +292,21 @@ class _Tests:
         first, *others = (Fix(**vars(change), verdict=verdict, before=before, after=after.counts) for change in changes)
         return replace(first, also=tuple(others))
 
-    def _by_two(self, change: Change, due: Sequence[Change]) -> Fix | None:
-        """Combine a change with one that it leaves to do, if neither helps by itself."""
+    def _by_two(self, change: Change, left: OperatorResult, is_part: bool) -> Fix | None:
+        """Combine a change with one that it leaves to do, if neither helps as much by itself.
+
+        A setting comes last. Without `is_part`, the change may only need a setting.
+        """
+        known = {one.text for finding in self.judged[self.place].findings for one in finding.changes}
+        due = [other for finding in left.findings for other in finding.changes]
         for other in {other.text: other for other in reversed(due)}.values():
-            if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
+            is_last = other.kind == "setting" != change.kind
+            is_reversed = change.kind in ("setting", "extension") and other.text in known
+            if other.text == change.text or not (is_last or (is_part and not is_reversed)):
+                continue
+            alone = self._fix(other)
+            both = self._fix(change, other) if is_last or not alone else None
+            if both and (not alone or RANKS[both.verdict] < RANKS[alone.verdict]):
                 return both
         return None
 
