@@ -52,7 +52,9 @@ def main() -> None:
     findings = [finding for operator in operators for finding in operator["findings"]]
     print(f"{len(models):,} models in {seconds:.0f} s: {len(operators):,} operators, {len(findings):,} findings")
     print(dict(Counter(operator["verdict"] for operator in operators).most_common()))
-    print({"unknown": sum(bool(model["error"]) for model in models), "fixes": sum(len(f["fixes"]) for f in findings)})
+    print(
+        {"unknown": sum(bool(model["findings"]) for model in models), "fixes": sum(len(f["fixes"]) for f in findings)}
+    )
 
 
 def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: bool = True) -> None:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from spark_bucketing import sql
 from spark_bucketing.checks.project import Artifacts, CheckRequest, Project, in_folder
 from spark_bucketing.cli.options import FORMAT, MANIFEST, SOME, VARIABLES, integer_of, project_options, standard_output
 from spark_bucketing.cli.progress import progress_line
@@ -20,10 +21,8 @@ from spark_bucketing.config.schema import FILE_COUNTS
 from spark_bucketing.config.validation import validated
 from spark_bucketing.errors import COULD_NOT_RUN, BucketingError, ProjectError, SparkError
 from spark_bucketing.output import console_on, print_rows, write_json
-from spark_bucketing.project.connection import opened
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts
-from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.tables import sql
+from spark_bucketing.project.profile import Place, opened, read_target
 from spark_bucketing.tables.metadata import describe_table
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count, size

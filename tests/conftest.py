@@ -19,9 +19,8 @@ from zlib import crc32
 import hypothesis
 import pytest
 import yaml
+from session_settings import setting
 from spark_subprocess import QUICK_SETTINGS
-
-from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
     from bucketed_tables import Tables

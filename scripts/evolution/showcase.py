@@ -25,8 +25,10 @@ from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import PhysicalPlan, PlanNode
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.profile import Place, read_target
-from spark_bucketing.session import SessionStatements, open_session, rows_of, setting, spark_call
-from spark_bucketing.tables.metadata import merging_of, read_table
+from spark_bucketing.session import SessionStatements, open_session, rows_of, spark_call
+from spark_bucketing.sql import with_settings
+from spark_bucketing.tables.metadata import read_table
+from spark_bucketing.tables.overview import merging_of
 from spark_bucketing.tables.report import print_specs
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count
@@ -67,7 +69,8 @@ def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
     Raises:
         SparkError: the query fails.
     """
-    with setting(spark, "spark.bucketing.enabled", str(extension).lower()), spark_call(""):
+    enabled = {"spark.bucketing.enabled": str(extension).lower()}
+    with with_settings(partial(rows_of, spark), enabled), spark_call(""):
         rows = Counter(map(tuple, spark.sql(query).collect()))
         return Answer(rows, Planner("", partial(rows_of, spark)).plan(query))
 

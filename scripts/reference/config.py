@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from reference.markdown import table
-from spark_bucketing.config import rules, schema
-from spark_bucketing.spec import HASHES, STOCK_HASHES, VERSION_OF_HASH, BucketHash
+from spark_bucketing.config import schema
+from spark_bucketing.spec import HASHES, VERSION_OF_HASH, BucketHash
 from spark_bucketing.units import SIZE_PATTERN
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
 HEAD = """{#-
   Returns the schema of the config keys, which model_config() interprets.
 
-  This file is generated from python_plugin/src/spark_bucketing/config/schema.py and rules.py. Edit those files, and run
+  This file is generated from python_plugin/src/spark_bucketing/config/schema.py. Edit that file, and run
   `make docs`.
 -#}
 {% macro config_schema() -%}
@@ -57,18 +57,16 @@ def macro() -> str:
         *(f"      {name!r}: {_key(key)!r},\n" for name, key in schema.KEYS.items()),
         "    },\n",
     ]
-    lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.DISJOINT), "    ],\n"]
-    lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in rules.RULES), "    ],\n"]
+    lines += ["    'disjoint': [\n", *(f"      {_rule(rule)!r},\n" for rule in schema.DISJOINT), "    ],\n"]
+    lines += ["    'rules': [\n", *(f"      {_rule(rule)!r},\n" for rule in schema.RULES), "    ],\n"]
     return HEAD + "".join(lines) + TAIL
 
 
 def _hash(name: BucketHash) -> dict[str, object]:
-    return {
-        "version": VERSION_OF_HASH.get(name),
-        "stock": name in STOCK_HASHES,
-        "types": list(schema.BUCKET_TYPES[name]),
-        "hashed_types": list(schema.HASHED_TYPES[name]),
-    }
+    types, is_stock = list(schema.BUCKET_TYPES[name]), name in ("hive", "spark")
+    # A SQL expression computes the bucket of these types too. In version 2, equal numbers can have different hashes.
+    hashed_types = [*types, "float", "double"] if is_stock else types
+    return {"version": VERSION_OF_HASH.get(name), "stock": is_stock, "types": types, "hashed_types": hashed_types}
 
 
 def _key(key: schema.Key) -> dict[str, object]:
@@ -82,7 +80,7 @@ def _default(one: Field[Any]) -> Any:
     return one.default if one.default_factory is MISSING else one.default_factory()
 
 
-def _rule(rule: rules.Rule | rules.Disjoint) -> dict[str, object]:
+def _rule(rule: schema.Rule | schema.Disjoint) -> dict[str, object]:
     return {name: _literal(value) for name, value in vars(rule).items() if name != "name"}
 
 
@@ -177,11 +175,11 @@ def _type(name: str, key: schema.Key, materialized: str) -> str:
 def _choices(name: str, key: schema.Key, materialized: str) -> Iterator[str]:
     """Yield the choices of a key that no rule forbids for a materialization as a whole."""
     for choice in key.choices:
-        if not any(_excludes(rule, name, choice, materialized) for rule in rules.RULES):
+        if not any(_excludes(rule, name, choice, materialized) for rule in schema.RULES):
             yield choice
 
 
-def _excludes(rule: rules.Rule, name: str, choice: str, materialized: str) -> bool:
+def _excludes(rule: schema.Rule, name: str, choice: str, materialized: str) -> bool:
     known = {"materialized": materialized, name: choice}
     return all(
         each.values and each.key in known and (known[each.key] in each.values) != each.negated for each in rule.when

@@ -45,7 +45,8 @@ def test_showcase_builds_and_passes_tests_as_on_embedded_spark(running_cluster: 
         reports[target] = json.loads(checked.output[checked.output.index("{") :])
     assert [report["planner"].split(",")[0] for report in reports.values()] == ["live (thrift)", "live (session)"]
     verdicts = [
-        {model["name"]: (model["error"], explained(model)) for model in report["models"]} for report in reports.values()
+        {model["name"]: (model["findings"], explained(model)) for model in report["models"]}
+        for report in reports.values()
     ]
     assert verdicts[0] == verdicts[1]
     assert any(operators for _, operators in verdicts[0].values())

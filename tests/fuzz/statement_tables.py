@@ -17,8 +17,7 @@ from bucketed_tables import ERRORS, VERSION_2, Tables, settled
 from partition_specs import put_descriptor, put_parameters, seal_of
 from pyspark.sql import DataFrame, SparkSession
 from random_statements import Generator, Statement, Value, first, plain
-
-from spark_bucketing.session import setting
+from session_settings import setting
 
 Row = tuple[Any, ...]
 UNSUPPORTED = r"UNSUPPORTED_FEATURE\.TABLE_OPERATION|is not supported temporarily"

@@ -17,8 +17,7 @@ import pytest
 from bucketed_tables import ERRORS
 from organized import DAMAGES, STEPS, Backup, OrganizedTable, Row, merged, organized, random_rows
 from pyspark.sql import SparkSession
-
-from spark_bucketing.session import setting
+from session_settings import setting
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "40"))

@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from random_statements import RANGES, REJECTED, Generator
+from session_settings import setting
 from statement_tables import BucketedTable, OrganizedTable, SparkLayoutTable, Table, fails
-
-from spark_bucketing.session import setting
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "24"))

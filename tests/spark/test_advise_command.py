@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from commands import COMMAND, command, environment
 from dbt_projects import dbt_project
+from session_settings import setting
 
 from conftest import REPOSITORY, Project
 from spark_bucketing.advice.layout_options import AdvisedTable
@@ -20,7 +21,7 @@ from spark_bucketing.advice.subjects import column_facts
 from spark_bucketing.advice.workload import ColumnStatistics, TableSize
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.session import rows_of, setting
+from spark_bucketing.session import rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

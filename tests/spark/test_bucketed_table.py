@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from session_settings import setting
 
 from conftest import Project, all_long_but, parameters
-from spark_bucketing.session import setting
 
 BUCKET = {"hive": re.compile(r"^(\d+)_\d+"), "spark": re.compile(r"_(\d+)(?:\.|$)")}
 TYPED_KEYS = {

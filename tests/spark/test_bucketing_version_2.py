@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from commands import command, verdicts
+from session_settings import setting
 
 from conftest import Project, all_long_but, data_files
 from spark_bucketing.doctor.trino import PROVIDER_PROPERTY
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
@@ -77,7 +77,7 @@ def test_check_reports_the_versions_and_the_fix(built: Project) -> None:
     assert finding["reason"] == "hash-mismatch"
     assert f"{schema}.old_users is bucketed by Hive's hash of bucketing_version 1" in finding["message"]
     assert f"{schema}.clicks by Hive's hash of bucketing_version 2" in finding["message"]
-    assert [(fix["table"], fix["spec"]["bucket_hash"], fix["promises"]) for fix in finding["fixes"]] == [
+    assert [(fix["table"], fix["spec"]["bucket_hash"], fix["verdict"]) for fix in finding["fixes"]] == [
         (f"{schema}.old_users", "hive2", "sort-free"),
         (f"{schema}.clicks", "hive", "sort-free"),
     ]

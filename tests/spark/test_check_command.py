@@ -16,6 +16,7 @@ from click.testing import Result
 from commands import COMMAND, command, environment, verdicts
 from plan_trees import SETTINGS
 from pyspark.sql import SparkSession
+from session_settings import setting
 from spark_features import SPARK
 
 from conftest import Project
@@ -24,7 +25,7 @@ from spark_bucketing.checks.checker import Checker, Subject
 from spark_bucketing.checks.results import Report
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.session import rows_of, setting
+from spark_bucketing.session import rows_of
 
 RECORDS = "spark.sql.files.maxRecordsPerFile"
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
@@ -124,7 +125,7 @@ def test_live_check_uses_an_existing_manifest_without_compiling(shop: Project, t
     (tmp_path / "q.sql").write_text(f"select 1 from {shop.schema}.clicks group by user_id")
     with_file = checked(shop, *manifest, str(tmp_path / "q.sql"))
     assert [kind for kind, _ in verdicts(models["good"])] == ["distinct"]
-    assert "fresh" not in models and "no compiled SQL" in models["bad"]["error"]
+    assert "fresh" not in models and "no compiled SQL" in str(models["bad"]["findings"])
     assert set(chosen) == {"good"} and list(with_file) == [str(tmp_path / "q.sql")]
     assert own.stat().st_mtime_ns == written
     (tmp_path / "manifest.json").write_text("{}")
@@ -164,13 +165,13 @@ def test_live_check_does_not_run_the_files_that_it_checks(shop: Project, tmp_pat
     models = {model["name"].rsplit("/", 1)[-1]: model for model in json.loads(result.stdout)["models"]}
     assert result.exit_code == 2 and set(models) == {*TEXTS, "question"}
     for name in ("bi.sql", "unqualified.sql"):
-        assert models[name]["error"] is None
+        assert models[name]["findings"] == []
         assert verdicts(models[name])[0][0] == "join" and ("join", "shuffle-free") not in verdicts(models[name])
     kind, verdict = verdicts(models["question"])[0]
     assert (kind, verdict) == ("aggregate", "sort-free") or verdict == "shuffle-free"
-    assert models["fine.sql"]["error"] is None
-    assert "TABLE_OR_VIEW_NOT_FOUND" in models["gone.sql"]["error"]
-    assert "PARSE_SYNTAX_ERROR" in models["typo.sql"]["error"]
+    assert models["fine.sql"]["findings"] == []
+    assert "TABLE_OR_VIEW_NOT_FOUND" in str(models["gone.sql"]["findings"])
+    assert "PARSE_SYNTAX_ERROR" in str(models["typo.sql"]["findings"])
     assert "odd" in shop.tables()
     assert shop.spark.catalog.currentDatabase() == before
 
@@ -204,9 +205,10 @@ def test_live_check_reports_models_that_it_cannot_plan_as_unknown(shop: Project)
     shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
     # Findings in the valid model must not hide that check could not plan others.
     result = check(shop, "--select", "broken+ torn good reader", "--format", "json", "--fail-on", "never")
-    errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
+    models = json.loads(result.stdout)["models"]
+    errors = {model["name"]: "".join(found["message"] for found in model["findings"]) for model in models}
     assert result.exit_code == 2
-    assert errors["good"] is None and "broken!" in errors["broken"] and "torn!" in errors["torn"]
+    assert errors["good"] == "" and "broken!" in errors["broken"] and "torn!" in errors["torn"]
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["child"]
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["reader"] and "--offline" in errors["reader"]
 
@@ -218,7 +220,7 @@ def test_live_check_reports_a_configured_table_that_was_built_without_buckets(sh
     shop.dbt("run", "--select", "later")
     shop.model("later", rows, materialized="bucketed_table", clustered_by="user_id", buckets=8)
     (operator,) = checked(shop, "--select", "reader")["reader"]["operators"]
-    assert "is configured with 8 buckets by user_id, not built yet" in operator["description"]
+    assert "is configured with 8 buckets by (user_id), not built yet" in operator["description"]
     shop.model("later", rows, materialized="bucketed_table", clustered_by="user_id", buckets=4, bucket_hash="spark")
     join = "select a.user_id from {{ ref('clicks') }} as a join {{ ref('later') }} as b on a.user_id = b.user_id"
     shop.model("reader", join, materialized="view")
@@ -237,7 +239,9 @@ def test_live_check_plans_models_with_functions_of_their_hooks(shop: Project) ->
     models = checked(shop, "--select", "hooked", "unhooked")
     (operator,) = models["hooked"]["operators"]
     assert any(finding["fixes"] for finding in operator["findings"])
-    assert "UNRESOLVED_ROUTINE" in models["unhooked"]["error"] and "If a hook creates" in models["unhooked"]["error"]
+    assert "UNRESOLVED_ROUTINE" in str(models["unhooked"]["findings"]) and "If a hook creates" in str(
+        models["unhooked"]["findings"]
+    )
 
 
 @pytest.mark.long
@@ -297,7 +301,7 @@ def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) ->
     report = json.loads(result.stdout)
     assert report["planner"].startswith("offline, Spark ")
     found = {model["name"]: model for model in report["models"]}
-    assert all(model["error"] is None for model in found.values())
+    assert all(model["findings"] == [] for model in found.values())
     # Live and offline must agree, although only the live session has seen the files.
     assert {name: verdicts(model) for name, model in found.items()} == {
         name: verdicts(model) for name, model in live.items()

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from local_files import held, vanishing, while_held
 from pyspark.sql import DataFrame, SparkSession
-
-from spark_bucketing.session import setting
+from session_settings import setting
 
 BUCKETS = "clustered by (id) sorted by (id, v) into 4 buckets stored as parquet"
 LAYOUTS = {

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from crashes import READS, statements
 from pyspark.sql import SparkSession
+from session_settings import setting
 
 from conftest import REPOSITORY, Failed, Project, parameters
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from commands import command
+from session_settings import setting
 
 from conftest import Project, all_long_but
 from spark_bucketing.checks import acceptance
 from spark_bucketing.cli import main
 from spark_bucketing.event_log.measured import Measured, read_measured
 from spark_bucketing.event_log.plan_costs import TableKeys
-from spark_bucketing.session import setting
 from spark_bucketing.units import size
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from bucketed_tables import no_extension
 from crashes import content, statements
+from session_settings import setting
 from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Failed, Project
-from spark_bucketing.session import setting
 
 EVOLVING: dict[str, Any] = {
     "materialized": "bucketed_incremental", "clustered_by": ["k"], "partition_by": ["ds"], "on_bucket_change": "evolve",

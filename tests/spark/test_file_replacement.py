@@ -17,12 +17,12 @@ from local_files import held, while_held
 from organized import STEPS, OrganizedTable, Row, begin, merged, write_outcome
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from session_settings import setting
 from statement_cases import run_steps
 from test_concurrent_row_changes import session
 from test_organized_merges import CHECKED, model, write
 
 from conftest import Failed, Project, all_long_but
-from spark_bucketing.session import setting
 
 ROWS: list[Row] = [(i, i, 0, "a" if i < 200 else "b") for i in range(400)]
 # These rows are updated, moved to a new partition, and deleted. One partition loses all rows.

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from dbt.artifacts.schemas.results import NodeResult
 from pyspark.sql import Row
+from session_settings import setting
 
 from conftest import Project, all_long_but, data_files, parameters
-from spark_bucketing.session import setting
 
 BUCKETS = 4
 FILE_TESTS = ["one_file_per_bucket", "rows_in_their_buckets", "sorted_within_buckets"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from bucketed_tables import no_extension
+from session_settings import setting
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 from conftest import Project, parameters
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 INCREMENTAL: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}

@@ -24,11 +24,11 @@ from kills import (
     matching,
 )
 from pyspark.sql import SparkSession
+from session_settings import setting
 from spark_features import has_scripts
 from test_evolution_runs import assert_files_match_seals
 
 from conftest import Project
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from crashes import statements
+from session_settings import setting
 from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Failed, Project, all_long_but
-from spark_bucketing.session import setting
 
 MICROBATCH: dict[str, Any] = {
     "materialized": "bucketed_incremental", "incremental_strategy": "microbatch", "clustered_by": ["k"], "buckets": 2,

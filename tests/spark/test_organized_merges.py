@@ -14,11 +14,11 @@ import pytest
 from commands import command
 from crashes import executing
 from pyspark.sql import SparkSession
+from session_settings import setting
 from test_dbt_spark_parity import warnings
 from test_organized_ranges import data_files, files_of, read_files
 
 from conftest import Failed, Project
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 MODEL: dict[str, Any] = {

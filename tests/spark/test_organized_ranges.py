@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from commands import command
 from pyspark.sql import SparkSession
+from session_settings import setting
 from test_organized_table import SKEWED, TABLE, assert_same_rows
 
 from conftest import Failed, Project
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 40}

@@ -43,10 +43,10 @@ def test_query_is_checked_in_the_session(spark: SparkSession, schema: str) -> No
     (model,) = result.to_dict()["models"]
     assert [finding["reason"] for operator in model["operators"] for finding in operator["findings"]]
     assert "bucket-count-mismatch" in str(result) and "bucket-count-mismatch" in result._repr_html_()
-    assert {"exchange", "bucketed"} <= {line.kind for line in result.found.models[0].plan}
+    assert {"exchange", "bucketed"} <= {line.kind for line in result.content.models[0].plan}
     assert spark_bucketing.check(f"select k, count(*) from {schema}.a group by k").state == "ok"
     missing = spark_bucketing.check("select * from no_such_table", spark)
-    assert missing.state == "unknown" and "TABLE_OR_VIEW_NOT_FOUND" in str(missing.found.models[0].error)
+    assert missing.state == "unknown" and "TABLE_OR_VIEW_NOT_FOUND" in str(missing.content.models[0].error)
 
 
 def test_table_is_shown_verified_and_sealed(spark: SparkSession, schema: str, project: Project) -> None:
@@ -64,7 +64,7 @@ def test_table_is_shown_verified_and_sealed(spark: SparkSession, schema: str, pr
     assert [one["status"] for one in table.seal(dry_run=True).to_dict()["partitions"]] == ["unchanged"]
     loose = spark_bucketing.table("b", project_dir=project.folder, profiles_dir=project.folder)
     assert loose.show().state == "wrong"
-    assert loose.seal().state == "ok" and loose.seal().found[0].status == "unchanged"
+    assert loose.seal().state == "ok" and loose.seal().content[0].status == "unchanged"
     with pytest.raises(TableError, match="does not exist"):
         spark_bucketing.table(f"{schema}.nowhere", spark).show()
 
@@ -77,7 +77,7 @@ def test_project_is_checked_and_advised(spark: SparkSession, schema: str, projec
     place: dict[str, Any] = {"project_dir": project.folder, "profiles_dir": project.folder}
     for session in (None, spark):
         result = spark_bucketing.check(**place, select="joined", spark=session)
-        assert result.state == "wrong" and [model.name for model in result.found.models] == ["joined"]
+        assert result.state == "wrong" and [model.name for model in result.content.models] == ["joined"]
     assert spark_bucketing.check(**place, select="joined", fail_on="never").state == "ok"
     advice = spark_bucketing.advise(project.folder, spark, profiles_dir=project.folder, assume_size=2**30)
     assert advice.state == "ok" and advice.to_dict()["total"]["models"] == 1 and advice._repr_html_()

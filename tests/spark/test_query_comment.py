@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from bucketed_tables import no_extension
+from session_settings import setting
 
 from conftest import Project
-from spark_bucketing.session import setting
 
 KEYS: dict[str, Any] = {"clustered_by": ["k"], "buckets": 2, "partition_by": ["p"]}
 ORGANIZED: dict[str, Any] = {"range_by": "k", "rows_per_file": 20}

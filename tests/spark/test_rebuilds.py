@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from crashes import content, statements
+from session_settings import setting
 
 from conftest import Project, all_long_but, parameters
-from spark_bucketing.session import setting
 
 MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 3}
 PARTITIONED = MODEL | {"partition_by": ["p"]}

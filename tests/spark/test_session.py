@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from TCLIService.ttypes import TOperationState
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.project.connection import ServerStatements
+from spark_bucketing.project.profile import ServerStatements
 from spark_bucketing.session import SessionStatements
 
 # A query with eight tasks of a third of a second each.

@@ -13,12 +13,12 @@ import pytest
 from crashes import executing, statements
 from pyspark import __version__ as this_spark
 from pyspark.sql import SparkSession
+from session_settings import setting
 from spark_features import ANCIENT_DAYS, COLLATIONS, SCRIPTS, WRITE_OPTIONS, can
 from spark_subprocess import CREATE, SparkSubprocess
 
 from conftest import Failed, Project
 from spark_bucketing.extension.build import build_jar
-from spark_bucketing.session import setting
 
 NOTHING = re.compile(r"(?!)")
 MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}

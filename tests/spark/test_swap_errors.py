@@ -11,10 +11,10 @@ from crashes import content, executing
 from metastore_interception import failing
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from session_settings import setting
 from spark_features import has_scripts, needs_scripts
 
 from conftest import Project, all_long_but
-from spark_bucketing.session import setting
 
 # The rename call of Hive's client.
 RENAME = "alter_table_with_environmentContext"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from session_settings import setting
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 from test_incremental import versions
 
 from conftest import Failed, Project, all_long_but, parameters
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension_for_module")
 BASE: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}

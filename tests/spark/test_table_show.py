@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 from commands import command
 from pyspark.sql import SparkSession
+from session_settings import setting
 
 from conftest import Project
 from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.session import SessionStatements, setting
+from spark_bucketing.session import SessionStatements
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.bucketed_files import BucketedFiles
-from spark_bucketing.tables.overview import read_overviews
+from spark_bucketing.tables.overview import Overview, read_overviews
 from spark_bucketing.tables.warehouse import Warehouse
 
 ROWS = "insert into {t} select /*+ repartition(4, k) */ * from (select id as k, 'x y' as region from range(1000))"
@@ -36,8 +36,8 @@ CASES: dict[str, tuple[str, tuple[str, ...], int | None, str, str]] = {
     # A copy of a file has a bucket id beyond the last bucket.
     "beyond": ("using parquet", (ROWS,), 1228, "wrong", "bucket id above 3"),
     # One file is not a Parquet file.
-    "broken": (HIVE, (ROWS,), None, "unknown", ""),
-    "text": ("stored as textfile", (APPEND,), None, "unknown", ""),
+    "broken": (HIVE, (ROWS,), None, "wrong", "no valid seal"),
+    "text": ("stored as textfile", (APPEND,), None, "wrong", "no valid seal"),
 }
 
 
@@ -49,7 +49,7 @@ def create(project: Project, name: str, stored: str, *statements: str) -> None:
         project.spark.sql(statement.format(t=table)).collect()
 
 
-def read(project: Project, *names: str) -> dict[str, BucketedFiles]:
+def read(project: Project, *names: str) -> dict[str, Overview]:
     before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
     with closing(SessionStatements(project.spark)) as statements:
         found = list(read_overviews(Warehouse(statements.rows), project.schema, names))
@@ -57,7 +57,7 @@ def read(project: Project, *names: str) -> dict[str, BucketedFiles]:
         "the command must restore the setting"
     )
     assert not project.spark.catalog.tableExists("spark_bucketing_listing")
-    return {one.table.name.rpartition(".")[2]: one.files for one in found if one.files}
+    return {one.table.name.rpartition(".")[2]: one for one in found if one.spec}
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +75,19 @@ def shop(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.fixture(scope="module")
-def layouts(shop: Project) -> dict[str, BucketedFiles]:
+def layouts(shop: Project) -> dict[str, Overview]:
     return read(shop)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, BucketedFiles], name: str) -> None:
+def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, Overview], name: str) -> None:
     (_, _, rows, state, found), layout = CASES[name], layouts[name]
     assert (layout.state, layout.rows) == (state, layout.rows if rows is None else rows)
     assert not found or found in layout.findings[0]
+    assert bool(layout.unreadable) == (name in ("broken", "text"))
     bucket_hash, _, file_format = name.partition("_")
     if file_format:
+        assert layout.spec is not None
         assert (layout.spec.bucket_hash, layout.table.file_format, bool(layout.table.columns)) == (
             bucket_hash,
             file_format,
@@ -96,7 +98,7 @@ def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, 
         assert read_files == {file.name for file in shop.files(name)} and len(layout.files) >= 4
 
 
-def test_only_bucketed_tables_are_listed(shop: Project, layouts: dict[str, BucketedFiles]) -> None:
+def test_only_bucketed_tables_are_listed(shop: Project, layouts: dict[str, Overview]) -> None:
     assert list(layouts) == sorted(CASES)
     with pytest.raises(TableError, match=r"plain` has no buckets"):
         read(shop, "plain")

@@ -128,7 +128,7 @@ def test_check_works_over_thrift(server: int, project: Project) -> None:
     report = json.loads(result.stdout)
     assert (result.exit_code, report["planner"][:15]) == (1, "live (thrift), "), result.output
     models = {model["name"]: model for model in report["models"]}
-    assert [model["error"] for model in models.values()] == [None] * 5
+    assert [model["findings"] for model in models.values()] == [[]] * 5
     assert [operator["exchanges"] for operator in models["good"]["operators"]] == [0]
     found = {finding["reason"] for operator in models["bad"]["operators"] for finding in operator["findings"]}
     # This server does not use the ordering of sorted files, so Spark sorts the side that it does not shuffle.
@@ -212,7 +212,7 @@ def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -
         assert query(rows) == before
         assert query("show tables in s") == [("s", "t", False)]
         shown = command(project, "table", "show", "s.t", "--format", "json")
-        assert json.loads(shown.output)["tables"][0]["seals"]["all_partitions"]["num_buckets"] == 8
+        assert json.loads(shown.output)["tables"][0]["seals"]["all_partitions"]["spec"]["num_buckets"] == 8
         sealed = command(project, "table", "seal", "s.t")
         assert sealed.exit_code == 0 and "5 unchanged" in sealed.output, sealed.output
         examined = json.loads(command(project, "doctor", "--format", "json").stdout)["examined"]

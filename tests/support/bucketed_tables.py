@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from session_settings import setting
 
 from conftest import data_files
-from spark_bucketing.session import setting
 
 # The DDL of each layout, and an expression for a row's bucket on stock Spark.
 LAYOUTS = {

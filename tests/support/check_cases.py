@@ -13,6 +13,7 @@ from typing import Any
 
 from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
+from session_settings import setting
 
 from spark_bucketing.checks.checked_query import REASON_OF_CODE, Facts, Query, Setting, Settings
 from spark_bucketing.checks.checker import planned_query
@@ -20,11 +21,10 @@ from spark_bucketing.checks.results import Finding, Fix, OperatorResult
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
 from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.session import SessionStatements, rows_of, setting
+from spark_bucketing.session import SessionStatements, rows_of
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.metadata import read_table
-from spark_bucketing.tables.partition_predicates import select_partitions
-from spark_bucketing.tables.rewrite import plan_rewrite, rewrite_batch
+from spark_bucketing.tables.rewrite import plan_rewrite, rewrite_batch, select_partitions
 from spark_bucketing.tables.warehouse import Warehouse
 
 PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
@@ -216,7 +216,7 @@ def apply_fixes(
         fixes: dict[str, tuple[Finding, Fix]] = {}
         for finding in item.findings:
             for fix in finding.fixes:
-                fixes.setdefault(fix.text, (finding, fix))
+                fixes.setdefault(fix.sentences, (finding, fix))
         for finding, fix in fixes.values():
             query = (rewritten or sql) if fix.kind == "sql" else sql
             with checked.fixed(fix) as more:

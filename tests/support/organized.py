@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
+from session_settings import setting
 
 from conftest import data_files
-from spark_bucketing.session import setting
 
 Row = tuple[Any, ...]
 COLUMNS = "id bigint, o int, v int, ds string"

@@ -15,13 +15,11 @@ from spark_bucketing.checks.report import write_html as write_check
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.event_log.report import write_html as write_comparison
-from spark_bucketing.plan.document import PlanCounts, read_plan
-from spark_bucketing.plan.tree import tree_lines
+from spark_bucketing.plan.document import PlanCounts, read_plan, tree_lines
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile
 from spark_bucketing.tables.file_statistics import FileStats, Organized
-from spark_bucketing.tables.model import Column, TableMetadata
-from spark_bucketing.tables.overview import Overview
+from spark_bucketing.tables.metadata import Column, TableMetadata
+from spark_bucketing.tables.overview import DataFile, Overview
 from spark_bucketing.tables.report import write_overviews
 
 GIB = 2**30
@@ -60,7 +58,7 @@ def pages() -> dict[str, str]:
     planned = (replace(JOINED, plan=tree_lines(plan)), replace(LATER, plan=tree_lines(plan) * 3))
     log = read_measured([str(REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.gz")])
     table = TableMetadata("shop.clicks", CLICKS, ())
-    overviews = [Overview(table, BucketedFiles(table, CLICKS, FILES)), organized(DAYS), organized(DAYS, "string")]
+    overviews = [Overview(table, CLICKS, FILES), organized(DAYS), organized(DAYS, "string")]
     return {
         "check": written(write_check, replace(REPORT, models=(*REPORT.models, *planned))),
         "advise": written(write_advice, ADVICE),

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Report, Verdict
+from spark_bucketing.checks.acceptance import fingerprint
+from spark_bucketing.checks.results import (
+    Finding,
+    Fix,
+    Found,
+    ModelResult,
+    OperatorResult,
+    Parent,
+    Report,
+    Verdict,
+    map_all_findings,
+)
 from spark_bucketing.spec import BucketSpec
 
 USERS_BY_ID = BucketSpec(64, ("user_id",), ("user_id",), "hive")
@@ -52,18 +63,27 @@ LATER = ModelResult(
     inputs=(Parent("model.shop.joined", Verdict.SORT_FREE), Parent("source.shop.raw.clicks", Verdict.BROADCAST)),
 )
 BROKEN = ModelResult(
-    "broken",
-    "models/broken.sql",
-    error="[TABLE_OR_VIEW_NOT_FOUND] The table `shop`.`gone` cannot be found.\nThere is <none>.",
-    unique_id="model.shop.broken",
-    inputs=(Parent("model.shop.later"),),
+    "broken", "models/broken.sql", unique_id="model.shop.broken", inputs=(Parent("model.shop.later"),)
+).failed("[TABLE_OR_VIEW_NOT_FOUND] The table `shop`.`gone` cannot be found.\nThere is <none>.")
+NOT_RECOGNIZED = Finding("unknown", "Operator not recognized: distinct: DISTINCT a", level="unknown")
+ODD = ModelResult(
+    "odd.sql",
+    "queries/odd.sql",
+    (OperatorResult("distinct", "DISTINCT a", Verdict.UNKNOWN, findings=(NOT_RECOGNIZED,)),),
 )
-ODD = ModelResult("odd.sql", "queries/odd.sql", (OperatorResult("distinct", "DISTINCT a", Verdict.UNKNOWN),))
-REPORT = Report((USERS, JOINED, LATER, BROKEN, ODD), (TOO_OLD,), "offline, Spark 4.3.0", ("last",))
+
+
+def identified(found: Found) -> Finding:
+    """Return a finding with its fingerprint."""
+    return replace(found.finding, fingerprint=fingerprint(found))
+
+
+WITHOUT_IDS = Report((USERS, JOINED, LATER, BROKEN, ODD), (TOO_OLD,), "offline, Spark 4.3.0", ("last",))
+REPORT = map_all_findings(WITHOUT_IDS, identified)
 CLEAN = Report((USERS,), (), "live (session), Spark 4.3.0")
 
 
 def joined(*findings: Finding, verdict: Verdict = Verdict.SHUFFLED, **changes: str) -> Report:
     """Return a report of one model whose join has these findings."""
     operator = replace(JOINED.operators[0], verdict=verdict, findings=findings, **changes)  # type: ignore[arg-type]
-    return Report((replace(JOINED, operators=(operator,)),))
+    return map_all_findings(Report((replace(JOINED, operators=(operator,)),)), identified)

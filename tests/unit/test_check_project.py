@@ -24,8 +24,16 @@ from spark_bucketing.errors import ProfileError, ProjectError, SparkError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.dbt import Dbt, Selection
-from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, seed_columns
+from spark_bucketing.project.manifest import (
+    CatalogTable,
+    Manifest,
+    Node,
+    is_fresh,
+    read_catalog,
+    read_manifest,
+    read_project,
+    seed_columns,
+)
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.spec import BucketSpec
 
@@ -346,7 +354,7 @@ def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
     fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
     (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation, {})
-    seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
+    seed, snapshot, source, model, both, setting = (fix.sentences for fix in result.operators[0].findings[0].fixes)
     assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt cannot bucket")
     assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
     assert (model, setting) == ("Bucket s.models.", "Set a=b.")
@@ -354,19 +362,20 @@ def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
 
 def test_table_built_without_its_configured_buckets_is_named() -> None:
     (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
-    assert "s.t is configured with 8 buckets by k, not built yet" in result.operators[0].findings[0].message
+    assert "s.t is configured with 8 buckets by (k), not built yet" in result.operators[0].findings[0].message
     assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)
 
 
 def test_fix_that_the_config_already_has_is_to_run_dbt() -> None:
     text = f"Bucket s.models with {EIGHT.config}."
     own = Fix("bucket_spec", text, table="s.models", spec=EIGHT)
-    both = replace(own, text=f"Set a=b. And b{text[1:]}", also=(replace(own, text=text),))
+    both = Fix("setting", "Set a=b.", also=(own,))
     for configured, said in ((EIGHT, True), (replace(EIGHT, sort_columns=("K", "v")), True), (FOUR, False)):
         (result,) = with_graph([joined(own, both)], OWNERS, lambda node: node.relation, {"s.models": configured})
         for fix in result.operators[0].findings[0].fixes:
-            assert ("Run `dbt run --full-refresh --select model` to build s.models" in fix.text) == said
-            assert (EIGHT.config in fix.text) != said and fix.text.startswith("Set a=b. And ") == bool(fix.also)
+            assert ("un `dbt run --full-refresh --select model` to build s.models" in fix.sentences) == said
+            assert (EIGHT.config in fix.sentences) != said
+            assert fix.sentences.startswith("Set a=b. And ") == bool(fix.also)
 
 
 def test_seed_without_size_in_the_catalog_has_the_size_of_its_file(tmp_path: Path) -> None:

@@ -29,12 +29,11 @@ from spark_bucketing.checks.results import (
     Report,
     Verdict,
     exit_code,
-    unknown_models,
+    open_findings,
 )
-from spark_bucketing.plan.document import PlanCounts, read_plan
-from spark_bucketing.plan.tree import tree_lines
-from spark_bucketing.tables.bucketed_files import DataFile, SpecFiles
+from spark_bucketing.plan.document import PlanCounts, read_plan, tree_lines
 from spark_bucketing.tables.file_statistics import FileStats
+from spark_bucketing.tables.overview import DataFile, SpecFiles
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 
 
@@ -143,7 +142,7 @@ def test_html_lists_the_readers_of_each_table_with_their_verdicts() -> None:
 
 def test_html_shows_the_line_of_the_query_and_escapes_markup_from_a_project() -> None:
     assert "join {{ ref(&#39;users&#39;) }} as u using (user_id) -- &lt;all&gt;</pre>" in written("html")
-    text = written("html", Report((replace(BROKEN, name="<script>x</script>", error='"><img src=x>'),)))
+    text = written("html", Report((replace(BROKEN, name="<script>x</script>").failed('"><img src=x>'),)))
     Page(text)
     assert text.count("<script") == 1 and "<script>x" not in text and "<img" not in text
 
@@ -166,7 +165,9 @@ def test_html_shows_the_stated_number_of_cards(report: Report) -> None:
     (tile,) = re.findall(r"<b>(\d+)</b><span>findings", page)
     sentence = re.findall(r"(\d+) (?:error|warning|note)s?\b", text.split("operator")[-1])
     assert int(heading.replace("No", "0")) == int(tile) == sum(map(int, sentence)) == cards
-    assert written("github", report).count("title=") == cards + len(unknown_models(report)) + bool(report.unfinished)
+    assert written("github", report).count("title=") == cards + len(open_findings(report, unknown=True)) + bool(
+        report.unfinished
+    )
 
 
 def test_html_marks_fixes_that_make_other_queries_worse() -> None:
@@ -191,8 +192,9 @@ def test_html_filters_match_the_cards() -> None:
 
 
 def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
-    report = Report((replace(ODD, operators=(replace(ODD.operators[0], findings=(CAST,)),)),))
-    assert all("Operators not recognized: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
+    (operator,) = ODD.operators
+    report = Report((replace(ODD, operators=(replace(operator, findings=(CAST, *operator.findings)),)),))
+    assert all("Operator not recognized: distinct: DISTINCT a" in written(form, report) for form in FORMATS)
     (invocation,) = sarif(report)["invocations"]
     assert invocation["executionSuccessful"] is False
     assert "DISTINCT a" in invocation["toolExecutionNotifications"][0]["message"]["text"]
@@ -250,7 +252,7 @@ def test_text_on_a_terminal_has_colors_unless_no_color_is_set(
 
 
 def test_text_states_a_common_error_once() -> None:
-    models = tuple(replace(BROKEN, name=f"m{number}", error="No columns.") for number in range(17))
+    models = tuple(replace(BROKEN, name=f"m{number}").failed("No columns.") for number in range(17))
     text = written("text", Report((*models, BROKEN)))
     assert "unknown  17 queries  m0, m1, m2, m3, m4 and 12 more\n    No columns.\n" in text
     assert text.count("No columns.") == 1 and "unknown  broken  models/broken.sql" in text and "18 unknown" in text

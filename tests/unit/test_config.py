@@ -17,8 +17,7 @@ from sqlfluff_models import NOWHERE, fixed, lint, model, slugs, write_manifest
 
 from conftest import REPOSITORY
 from spark_bucketing.checks.stub_tables import configured_layout
-from spark_bucketing.config.rules import RULES
-from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, base_type
+from spark_bucketing.config.schema import BUCKET_TYPES, KEYS, MATERIALIZATIONS, RULES, base_type
 from spark_bucketing.config.validation import UNKNOWN, Config, validate, validated
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.spec import VERSION_OF_HASH

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from conftest import REPOSITORY
-from spark_bucketing.doctor.server import PROBE, SETTINGS, Diagnosis, examine_installed, examine_server
+from spark_bucketing.doctor.server import PROBE, Diagnosis, examine_installed, examine_server
 from spark_bucketing.doctor.trino import SPECS, examine_tables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.tables.warehouse import NOT_LOADED, Warehouse
+from spark_bucketing.tables.warehouse import NOT_LOADED, SETTINGS, Warehouse
 
 FACTORY = "spark.hadoop.mapreduce.outputcommitter.factory.scheme"
 CASES = REPOSITORY / "tests" / "cases" / "doctor"

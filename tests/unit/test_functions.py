@@ -12,6 +12,7 @@ from file_plan import FileCount, files_of_partitions
 from macros import Macros
 
 from conftest import REPOSITORY
+from spark_bucketing import sql
 from spark_bucketing.checks.acceptance import allowed_reasons
 from spark_bucketing.checks.sql_text import one_statement, renamed
 from spark_bucketing.checks.stub_tables import configured_layout, parallelism, planner_settings
@@ -20,12 +21,11 @@ from spark_bucketing.config.validation import nearest_name
 from spark_bucketing.errors import ProjectError, headline
 from spark_bucketing.event_log.measured import query_comment
 from spark_bucketing.init.initialize import add_package
-from spark_bucketing.project.connection import without_stack
 from spark_bucketing.project.manifest import relation_parts, table_name
+from spark_bucketing.project.profile import without_stack
 from spark_bucketing.spec import BucketSpec, are_compatible, number_of_buckets
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.compatibility import Merging
-from spark_bucketing.tables.model import Column
+from spark_bucketing.tables.metadata import Column
 from spark_bucketing.units import parse_size, size
 
 

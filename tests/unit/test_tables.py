@@ -27,15 +27,12 @@ from spark_bucketing.errors import exit_code
 from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.tables.bucketed_files import BucketedFiles, DataFile, bucket_of
 from spark_bucketing.tables.compatibility import Merging, compatible_read, readable_ranges, runs, smallest_rewrite, span
 from spark_bucketing.tables.file_statistics import FileState, FileStats
-from spark_bucketing.tables.metadata import partition_of
-from spark_bucketing.tables.model import Column, Partition, Status, TableMetadata, words
-from spark_bucketing.tables.overview import Overview, Verification
-from spark_bucketing.tables.partition_predicates import covering
+from spark_bucketing.tables.metadata import Column, Partition, Status, TableMetadata, partition_of
+from spark_bucketing.tables.overview import DataFile, Overview, bucket_of
 from spark_bucketing.tables.report import print_specs, specs_data, write_file_statistics_report, write_overviews
-from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite
+from spark_bucketing.tables.rewrite import RewritePlan, covering, plan_rewrite
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
@@ -53,16 +50,16 @@ def test_names_that_spark_writes_are_parsed(bucket: int, task: int, uuid: object
     assert bucket_of(f"{bucket:05d}_0_{name}", "hive") == bucket
 
 
-def stored(files: str, partitioned: bool = False) -> BucketedFiles:
+def stored(files: str, partitioned: bool = False) -> Overview:
     """Return a table with four buckets and these files, such as `00000_0:8`, whose number of rows may be omitted."""
     of = (file.partition(":")[::2] for file in files.split())
     found = tuple(DataFile(f"file:///wh/t/{path}", int(number or 1)) for path, number in of)
-    return BucketedFiles(TableMetadata("t", SPEC, (Column("d", "int"),) if partitioned else ()), SPEC, found)
+    return Overview(TableMetadata("t", SPEC, (Column("d", "int"),) if partitioned else ()), SPEC, found)
 
 
 def evolving(specs: dict[str, BucketSpec | None]) -> TableMetadata:
     """Return a table partitioned by d, whose partitions are sealed with these specs."""
-    parts = [Partition(name, (name[2:],), f"file:/wh/t/{name}", "", spec) for name, spec in specs.items()]
+    parts = [Partition(name, (name[2:],), f"file:/wh/t/{name}", Status.SEALED, spec) for name, spec in specs.items()]
     return TableMetadata("db.t", SPEC, (Column("d", "int"),), tuple(parts))
 
 
@@ -89,7 +86,7 @@ def test_only_unsorted_partitions_of_an_evolving_table_are_rewritten(files: str)
 
 
 DS = (Column("ds", "string"),)
-FILES = BucketedFiles(TableMetadata("db.t", SPEC, DS), SPEC, (DataFile("/t/ds=a/00000_0", 1, 1),))
+FILES = (DataFile("/t/ds=a/00000_0", 1, 1),)
 FOUR_TASKS = Merging("auto", 4, 4)
 
 
@@ -102,12 +99,12 @@ def verified_part(ds: str, status: str) -> Partition:
 
 def overview(*parts: Partition) -> Overview:
     columns = DS if any(one.values for one in parts) else ()
-    return Overview(TableMetadata("db.t", SPEC, columns, parts), FILES, FOUR_TASKS)
+    return Overview(TableMetadata("db.t", SPEC, columns, parts), SPEC, FILES, merging=FOUR_TASKS, is_verified=True)
 
 
-def organized(*found: str, overlaps: bool = False) -> Verification:
+def organized(*found: str, overlaps: bool = False) -> Overview:
     files = tuple(FileStats(f"part-{n}", 1, 1, state, overlaps=overlaps) for n, state in enumerate(found))
-    return Verification(Overview(TableMetadata("db.o", None, ()), statistics=files), statistics=files)
+    return Overview(TableMetadata("db.o", None, ()), statistics=files, is_verified=True)
 
 
 @cases("tables/verify", partitions=(), refused="", files=(), overlaps=False, said=())
@@ -115,33 +112,33 @@ def test_finding_states_the_problem_and_the_command_to_run(
     partitions: list[str], refused: str, files: list[str], overlaps: bool, said: list[str]
 ) -> None:
     sealed = (verified_part("b", refused),) if refused else ()
-    verified = Verification(overview(*map(verified_part, "abc", partitions)), bool(sealed), sealed=sealed)
+    verified = replace(overview(*map(verified_part, "abc", partitions)), sealed=sealed)
     found = verified if partitions else organized(*files, overlaps=overlaps)
     assert (found.state, len(found.findings)) == ("wrong" if said else "ok", bool(said))
     assert all(text in found.findings[0] for text in said)
 
 
 def test_names_and_seals_of_unpartitioned_tables_are_checked_too() -> None:
-    stray = replace(FILES, files=(DataFile("/t/ds=a/data.parquet", 1, 1),))
-    (finding,) = Verification(replace(overview(verified_part("a", "sealed")), files=stray)).findings
+    stray = (DataFile("/t/ds=a/data.parquet", 1, 1),)
+    (finding,) = replace(overview(verified_part("a", "sealed")), files=stray).findings
     assert "without a bucket id in the name" in finding
-    (finding,) = Verification(overview(Partition("", (), "/t", "not-sealed"))).findings
+    (finding,) = overview(Partition("", (), "/t", "not-sealed")).findings
     assert "no valid seal [not-sealed]: queries use an ordinary scan" in finding
 
 
 def test_stock_spark_reads_the_spark_layout_without_seals() -> None:
     spec = replace(SPEC, bucket_hash="spark")
     found = overview(verified_part("a", "not-sealed"))
-    spark = replace(found, table=replace(found.table, spec=spec), files=replace(FILES, files=(), spec=spec))
-    assert Verification(spark).state == "ok"
+    spark = replace(found, table=replace(found.table, spec=spec), spec=spec, files=())
+    assert spark.state == "ok"
     broken = replace(spark, table=replace(spark.table, partitions=(verified_part("a", "seal-stale"),)))
-    assert Verification(broken).state == "wrong"
+    assert broken.state == "wrong"
 
 
 def test_table_without_the_extension_or_of_unreadable_files_is_unknown() -> None:
     sealed = overview(verified_part("a", "sealed"))
-    assert Verification(replace(sealed, merging=None)).state == "unknown"
-    text = Verification(replace(sealed, files=replace(FILES, files=(), unreadable="It is text.")))
+    assert replace(sealed, merging=None).state == "unknown"
+    text = replace(sealed, files=(), unreadable="It is text.")
     assert (text.state, text.unknown) == ("unknown", "It is text.")
 
 
@@ -161,8 +158,8 @@ def test_version_of_the_rows_is_compared_with_the_stated_version(
 ) -> None:
     properties = {} if stated is None else {"Table Properties": f"[bucketing_version={stated}]"}
     of = overview(*(sealed_as(*one) for one in sealed.items()))
-    of = replace(of, table=replace(of.table, details={"Provider": "hive", **properties}))
-    found = Verification(of, bool(read), sealed=tuple(sealed_as(*one) for one in read.items()))
+    table = replace(of.table, details={"Provider": "hive", **properties})
+    found = replace(of, table=table, sealed=tuple(sealed_as(*one) for one in read.items()))
     assert len(found.findings) == len(said), found.findings
     assert all(text in finding for text, finding in zip(said, found.findings, strict=True))
     assert found.state == ("wrong" if said else "ok")
@@ -175,16 +172,16 @@ def described(name: str, spec: BucketSpec, file_format: str, *columns: Column) -
 FLIGHTS = BucketSpec(2, ("tailnum", "[day]"), ("tailnum",), "hive")
 PLANES, NOTES = BucketSpec(2, ("tailnum",), (), "spark"), BucketSpec(2, ("k",), (), "hive")
 DATA = (DataFile("/d=1/00000_0", 3000, 4096), DataFile("/d=1/00001_0", 1000, 1536), DataFile("/d=2/00000_0", 0, 100))
-OK = BucketedFiles(described("flights", FLIGHTS, "parquet", Column("d", "int")), FLIGHTS, DATA)
-SIXTEEN = Partition("d=2", ("2",), "/d=2", "sealed", replace(OK.spec, num_buckets=16))
+OK = Overview(described("flights", FLIGHTS, "parquet", Column("d", "int")), FLIGHTS, DATA)
+SIXTEEN = Partition("d=2", ("2",), "/d=2", "sealed", replace(FLIGHTS, num_buckets=16))
 MIXED = replace(OK, table=replace(OK.table, partitions=(SIXTEEN,)))
-WRONG = BucketedFiles(described("planes", PLANES, "orc"), PLANES, (DataFile("/x.orc", 1, 7),))
-UNKNOWN = BucketedFiles(described("notes", NOTES, "textinputformat"), NOTES, unreadable="It is text.")
+WRONG = Overview(described("planes", PLANES, "orc"), PLANES, (DataFile("/x.orc", 1, 7),))
+UNKNOWN = Overview(described("notes", NOTES, "textinputformat"), NOTES, unreadable="It is text.")
 
 
-def written(*layouts: BucketedFiles, form: str = "text") -> str:
+def written(*overviews: Overview, form: str = "text") -> str:
     file = io.StringIO()
-    write_overviews("s", [Overview(one.table, one) for one in layouts], form, file)
+    write_overviews("s", overviews, form, file)
     return file.getvalue()
 
 
@@ -200,7 +197,7 @@ FLIGHTS_LINE = "flights hive parquet tailnum, [day] tailnum {} 2 3 100 bytes 1.5
         (UNKNOWN, "notes hive textinputformat k - 2 - - - - - - - - - unknown"),
     ],
 )
-def test_each_table_is_one_line(layout: BucketedFiles, cells: str) -> None:
+def test_each_table_is_one_line(layout: Overview, cells: str) -> None:
     assert [line for line in written(layout).splitlines() if line.split() == cells.split()]
 
 
@@ -218,12 +215,9 @@ def test_json_contains_bytes_and_partition_specs() -> None:
 def test_table_that_is_not_clustered_has_the_same_numbers_in_text_and_json() -> None:
     parts = tuple(replace(SIXTEEN, name=f"d={d}", files=4, size=512) for d in (1, 2))
     overview = Overview(TableMetadata("db.flights", None, (Column("d", "int"),), parts))
-    text, data = io.StringIO(), io.StringIO()
-    write_overviews("s", [overview], "text", text)
-    write_overviews("s", [overview], "json", data)
     cells = "db.flights not clustered - - - 16 2 8 - - - 1.0 KiB - - - ok"
-    assert cells.split() in [line.split() for line in text.getvalue().splitlines()]
-    (listed,) = json.loads(data.getvalue())["tables"]
+    assert cells.split() in [line.split() for line in written(overview).splitlines()]
+    (listed,) = json.loads(written(overview, form="json"))["tables"]
     assert (listed["partitions"], listed["files"], listed["rows"], listed["by_spec"]) == (2, 8, None, [])
     assert listed["bytes"] == {"smallest": None, "median": None, "largest": None, "total": 1024}
 
@@ -260,7 +254,7 @@ def test_findings_follow_in_whole_lines_and_first_on_the_page() -> None:
 @pytest.mark.parametrize(
     ("layouts", "code"), [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)]
 )
-def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[BucketedFiles], code: int) -> None:
+def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[Overview], code: int) -> None:
     assert exit_code({layout.state for layout in layouts}) == code
 
 
@@ -271,7 +265,7 @@ def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyP
     diagnosis = Diagnosis("Spark", "Spark 3.4 is not supported", "wrong", "install a newer version")
     forced = {"width": width, "force_terminal": True, "color_system": None}
     writers: list[Callable[[TextIO], None]] = [
-        lambda file: write_overviews("s", [Overview(one.table, one) for one in (OK, UNKNOWN)], "text", file),
+        lambda file: write_overviews("s", [OK, UNKNOWN], "text", file),
         lambda file: write_file_statistics_report("db.flights", files, "text", file),
         lambda file: write_diagnoses("t", [diagnosis], "text", file),
     ]
@@ -497,7 +491,7 @@ def test_show_prints_ranges_and_readable_partitions() -> None:
 def test_table_without_partitions_is_shown() -> None:
     assert "0 partitions" in shown(table())
     assert specs_data(table(), MERGING)["all_partitions"] is None
-    assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted, hash hive"
+    assert str(spec(1, order=())) == "1 bucket by (k), not sorted, hash hive"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 {#-
   Returns the schema of the config keys, which model_config() interprets.
 
-  This file is generated from python_plugin/src/spark_bucketing/config/schema.py and rules.py. Edit those files, and run
+  This file is generated from python_plugin/src/spark_bucketing/config/schema.py. Edit that file, and run
   `make docs`.
 -#}
 {% macro config_schema() -%}

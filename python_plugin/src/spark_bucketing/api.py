@@ -11,8 +11,8 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar, Union
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spark_bucketing.checks.project import CheckRequest
     from spark_bucketing.checks.results import FailOn, Report
     from spark_bucketing.session import SessionStatements
-    from spark_bucketing.tables.model import Partition
-    from spark_bucketing.tables.overview import Overview, Verification
+    from spark_bucketing.tables.metadata import Partition
+    from spark_bucketing.tables.overview import Overview
     from spark_bucketing.tables.warehouse import Warehouse
 
 AnyPath = Union[str, "os.PathLike[str]"]
@@ -39,7 +39,7 @@ _STATES: dict[int, State] = {CLEAN: "ok", FINDINGS: "wrong", COULD_NOT_RUN: "unk
 class Result(Generic[Content]):
     """What a function found. `print()` shows it as text, and notebooks show it as HTML."""
 
-    found: Content  # the objects of the report
+    content: Content  # the objects of the report
     exit_code: int  # of the command
     write: Callable[[str, TextIO], None]  # writes the report in a format of the command, such as text or json
     has_page: bool = False  # whether the command has the format html
@@ -190,56 +190,25 @@ def table(
 
     A name without a schema is in the session's schema or, without a session, in the schema of the dbt target.
     """
-    return Table((name,), WarehouseSource(spark, _path(project_dir), _path(profiles_dir), target))
+    return Table((name,), spark, _path(project_dir), _path(profiles_dir), target)
 
 
 @dataclass(frozen=True)
-class WarehouseSource:
-    """A session of PySpark, or else a target of a dbt project."""
+class Table:
+    """One or several tables of a session of PySpark, or else of a target of a dbt project.
 
+    Without names, all bucketed and organized tables of the schema.
+    """
+
+    names: tuple[str, ...]
     spark: SparkSession | None = None
     project_dir: Path | None = None
     profiles_dir: Path | None = None
     target: str | None = None
-    on_progress: Callable[[str], None] = lambda _: None  # receives a description of the current step
-    on_tasks: Callable[[int, int], None] | None = None  # receives the finished tasks and all tasks of a statement
-
-    @contextmanager
-    def warehouse(self) -> Iterator[tuple[Warehouse, str]]:
-        """Open the warehouse and its schema inside the block, with the settings that table commands require.
-
-        Raises:
-            BucketingError: the warehouse cannot be opened.
-        """
-        from spark_bucketing.tables.warehouse import Warehouse
-
-        if self.spark is not None:
-            with _statements(self.spark, self.on_tasks) as statements:
-                schema = str(statements.rows("select current_database() as name")[0]["name"])
-                with Warehouse(statements.rows).with_needed_settings() as warehouse:
-                    yield warehouse, schema
-            return
-        from spark_bucketing.project.connection import opened, require_cancellation
-        from spark_bucketing.project.profile import Place, read_target
-        from spark_bucketing.session import settings_kept
-
-        target = read_target(Place(self.project_dir, self.profiles_dir, self.target))
-        require_cancellation(target)
-        with (
-            settings_kept(),
-            opened(target, self.on_progress, self.on_tasks) as target_statements,
-            Warehouse(target_statements.rows).with_needed_settings() as warehouse,
-        ):
-            yield warehouse, target.schema
-
-
-@dataclass(frozen=True)
-class Tables:
-    """Tables of a warehouse; without names, all bucketed and organized tables of the schema."""
-
-    names: tuple[str, ...]
-    source: WarehouseSource
     schema: str | None = None  # by default, the session's or the target's schema
+    # Receives a description of the current step.
+    on_progress: Callable[[str], None] = field(default_factory=lambda: lambda _: None)
+    on_tasks: Callable[[int, int], None] | None = None  # receives the finished tasks and all tasks of a statement
 
     def show(self) -> Result[list[Overview]]:
         """Read the bucket specs, files, sizes, skew, seals and file statistics of the tables.
@@ -250,14 +219,13 @@ class Tables:
         from spark_bucketing.tables.overview import read_overviews
         from spark_bucketing.tables.report import write_overviews
 
-        with self.source.warehouse() as (warehouse, schema):
-            schema = self.schema or schema
-            found = list(read_overviews(warehouse, schema, self.names, self.source.on_progress))
+        with warehouse_of(self) as (warehouse, schema):
+            found = list(read_overviews(warehouse, schema, self.names, self.on_progress))
         code = exit_code({overview.state for overview in found})
         write = partial(write_overviews, schema, found, details=bool(self.names))
         return Result(found, code, write, has_page=True)
 
-    def verify(self, deep: bool = False, where: str | None = None) -> Result[list[Verification]]:
+    def verify(self, deep: bool = False, where: str | None = None) -> Result[list[Overview]]:
         """Check the tables' file names, seals and file statistics.
 
         Args:
@@ -271,20 +239,15 @@ class Tables:
         from spark_bucketing.tables.report import write_verifications
 
         found = []
-        with self.source.warehouse() as (warehouse, schema):
-            schema = self.schema or schema
-            for overview in read_overviews(warehouse, schema, self.names, self.source.on_progress):
-                self.source.on_progress(f"verifying {overview.table.name}")
+        with warehouse_of(self) as (warehouse, schema):
+            for overview in read_overviews(warehouse, schema, self.names, self.on_progress):
+                self.on_progress(f"verifying {overview.table.name}")
                 found.append(verify_table(warehouse, overview, deep, where))
-        code = exit_code({verification.state for verification in found})
+        code = exit_code({overview.state for overview in found})
         return Result(found, code, partial(write_verifications, schema, found, details=bool(self.names)))
 
-
-class Table(Tables):
-    """One table of a warehouse."""
-
     def seal(self, where: str | None = None, dry_run: bool = False) -> Result[list[Partition]]:
-        """Seal the files that match the table's bucket spec. This changes no data.
+        """Seal the files of the first table that match its bucket spec. This changes no data.
 
         Args:
             where: a predicate on the partition columns; by default, all partitions.
@@ -293,17 +256,41 @@ class Table(Tables):
         Raises:
             BucketingError: the table does not exist, the session lacks the extension, or Spark fails.
         """
-        from spark_bucketing.tables.metadata import seal_table
-        from spark_bucketing.tables.model import Status
+        from spark_bucketing.tables.metadata import Status, seal_table
         from spark_bucketing.tables.overview import qualified
         from spark_bucketing.tables.report import write_sealed
 
-        with self.source.warehouse() as (warehouse, schema):
-            name = qualified(self.names[0], self.schema or schema)
-            self.source.on_progress(f"hashing files of {name}")
+        with warehouse_of(self) as (warehouse, schema):
+            name = qualified(self.names[0], schema)
+            self.on_progress(f"hashing files of {name}")
             found = seal_table(warehouse, name, where, dry_run)
         code = FINDINGS if any(partition.status == Status.REFUSED for partition in found) else CLEAN
         return Result(found, code, partial(write_sealed, name, found, dry_run))
+
+
+@contextmanager
+def warehouse_of(table: Table) -> Iterator[tuple[Warehouse, str]]:
+    """Open a table's warehouse and schema inside the block, with the settings that table commands require.
+
+    Raises:
+        BucketingError: the warehouse cannot be opened.
+    """
+    from spark_bucketing.project.profile import Place, opened, read_target, require_cancellation
+    from spark_bucketing.session import settings_kept
+    from spark_bucketing.tables.warehouse import Warehouse
+
+    place = Place(table.project_dir, table.profiles_dir, table.target)
+    target = read_target(place) if table.spark is None else None
+    if target:
+        require_cancellation(target)
+    opening = opened(target, table.on_progress, table.on_tasks) if target else _statements(table.spark, table.on_tasks)
+    with (
+        settings_kept() if target else nullcontext(),
+        opening as statements,
+        Warehouse(statements.rows).with_needed_settings() as warehouse,
+    ):
+        schema = target.schema if target else statements.rows("select current_database() as name")[0]["name"]
+        yield warehouse, table.schema or str(schema)
 
 
 @contextmanager

@@ -67,8 +67,14 @@ class BucketingError(Exception):
             raise cls(sentence, found=found, expected=expected, instead=instead) from error
 
 
+def reason_of(error: Exception) -> str:
+    """Return the message of an error, or say that an unexpected error is a bug."""
+    unexpected = f"{type(error).__name__}: {error}. This is a bug in spark-bucketing; please report it."
+    return str(error) if isinstance(error, BucketingError) else unexpected
+
+
 class ProfileError(BucketingError):
-    """Raised if a dbt project or profile cannot be read, or if the target is not an embedded Spark."""
+    """Raised if a dbt profile or its target cannot be read, or if the target does not support an operation."""
 
 
 class SparkError(BucketingError):
@@ -84,7 +90,7 @@ class ExtensionError(BucketingError):
 
 
 class PlanError(BucketingError):
-    """Raised if the output of EXPLAIN cannot be parsed."""
+    """Raised if a plan cannot be read, or a query cannot be planned in time or rewritten."""
 
 
 class ProjectError(BucketingError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,8 +16,6 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
-
-from spark_bucketing.spec import BucketSpec
 
 STATE_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 # This width exceeds every line, so that each message stays on one line in a pipe or file.
@@ -101,18 +100,15 @@ def print_template(console: Console, module: str, name: str, *functions: Callabl
         console.print(Padding(text, (0, 0, 0, indent)) if is_padded else Text(" " * indent).append_text(text))
 
 
+def json_data(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass, except internal ones, which also its repr() omits."""
+    return {one.name: getattr(value, one.name) for one in fields(value) if one.repr}
+
+
 def write_json(data: dict[str, Any], file: TextIO) -> None:
-    """Write data as JSON, followed by a newline."""
-    json.dump(data, file, indent=2, ensure_ascii=False)
+    """Write data, which may contain dataclasses, as JSON, followed by a newline."""
+    json.dump(data, file, indent=2, ensure_ascii=False, default=json_data)
     file.write("\n")
-
-
-def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
-    """Convert a bucket spec to JSON types."""
-    if spec is None:
-        return None
-    columns, sorts = list(spec.bucket_columns), list(spec.sort_columns)
-    return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
 
 
 def one_line(text: str) -> str:

@@ -13,28 +13,18 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from spark_bucketing.errors import SparkError, headline
+from spark_bucketing.sql import with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # PySpark sets the second variable when it connects to a server.
 _REMOTE_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
-
-
-class Statements(Protocol):
-    """Runs SQL statements, over a connection of any kind."""
-
-    kind: str  # for reports
-
-    def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Run a statement, and return its rows as dictionaries by column name."""
-
-    def close(self) -> None:
-        """Close the connection."""
 
 
 def rows_of(session: SparkSession, statement: str) -> list[dict[str, Any]]:
@@ -196,36 +186,12 @@ def spark_call(failure: str) -> Iterator[None]:
 
 
 @contextmanager
-def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
-    """Change the value of a Spark setting inside the block."""
-    before = session.conf.get(key, None)
-    session.conf.set(key, value)
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(key)
-        else:
-            session.conf.set(key, before)
-
-
-@contextmanager
 def settings_kept(session: SparkSession | None = None) -> Iterator[None]:
     """Restore the settings of a session at the end of the block, or those of this process's session if Spark runs."""
     # Do not import PySpark for a connection to a server.
     session = session or (active() if "pyspark" in sys.modules else None)
-    if session is None:
+    with with_settings(partial(rows_of, session)) if session else nullcontext():
         yield
-        return
-    before = {row["key"]: row["value"] for row in rows_of(session, "set")}
-    try:
-        yield
-    finally:
-        for key, value in ((row["key"], row["value"]) for row in rows_of(session, "set")):
-            if key not in before:
-                session.conf.unset(key)
-            elif value != before[key]:
-                session.conf.set(key, before[key])
 
 
 @contextmanager

@@ -15,8 +15,6 @@ HASH_OF_VERSION: Mapping[str, BucketHash] = {"1": "hive", "2": "hive2"}
 VERSION_OF_HASH: Mapping[str, str] = {bucket_hash: version for version, bucket_hash in HASH_OF_VERSION.items()}
 # The supported values of the table property, for messages.
 STATED_VERSIONS = " or ".join(f"'{version}'" for version in HASH_OF_VERSION)
-# The hashes of the buckets that stock Spark writes.
-STOCK_HASHES: tuple[BucketHash, ...] = ("hive", "spark")
 VERSION_PROPERTY = "bucketing_version"
 
 _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
@@ -35,6 +33,17 @@ class BucketSpec:
     def in_hive_layout(self) -> bool:
         """Return whether the table is in the Hive layout, with either bucketing version."""
         return self.bucket_hash in VERSION_OF_HASH
+
+    @property
+    def buckets(self) -> str:
+        """Describe the buckets in words: 8 buckets by (k)."""
+        number = f"{self.num_buckets:,} bucket{'' if self.num_buckets == 1 else 's'}"
+        return f"{number} by ({', '.join(self.bucket_columns)})"
+
+    def __str__(self) -> str:
+        """Describe the spec in words: 8 buckets by (k), sorted by (k), hash hive."""
+        order = f"sorted by ({', '.join(self.sort_columns)})" if self.sort_columns else "not sorted"
+        return f"{self.buckets}, {order}, hash {self.bucket_hash}"
 
     @property
     def config(self) -> str:

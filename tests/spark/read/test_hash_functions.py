@@ -15,10 +15,10 @@ from hive_hashes import HASHES, VALUES
 from macros import Macros
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from session_settings import setting
 from spark_features import needs_collations
 
 from conftest import Project
-from spark_bucketing.session import setting
 
 ODD_ROWS = """
     select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,

@@ -12,7 +12,7 @@ from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.checks.report import short_name
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.output import one_line, spec_data
+from spark_bucketing.output import one_line
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count, size, some
 
@@ -118,8 +118,6 @@ def advice_data(advice: Advice) -> dict[str, Any]:
 
 
 def _data(value: Any) -> Any:
-    if isinstance(value, BucketSpec):
-        return spec_data(value)
     if isinstance(value, Cost):
         return vars(value)
     if isinstance(value, PlanSizes):

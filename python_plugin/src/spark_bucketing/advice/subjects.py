@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from spark_bucketing import sql
 from spark_bucketing.advice.advice import RejectedTable
 from spark_bucketing.advice.layout_options import AdvisedTable
 from spark_bucketing.advice.proposal import is_incremental
@@ -26,7 +27,6 @@ from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.spec import HASHES, BucketHash, described_sections
-from spark_bucketing.tables import sql
 
 # Bytes to sample for the statistics of one column.
 _SAMPLE = 2**30

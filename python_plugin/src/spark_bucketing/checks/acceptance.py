@@ -5,29 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spark_bucketing.checks.results import (
     LEVELS,
+    RANKS,
     SMALLEST,
-    Acceptance,
     Finding,
-    OperatorResult,
+    Found,
     Report,
-    Verdict,
-    map_findings,
+    all_findings,
+    map_all_findings,
 )
 from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2
-# Baseline entries for a model that could not be planned, and for an operator that was not recognized.
-UNPLANNED, UNKNOWN = "unplanned", "unknown"
 _OF_SIZE = ("side-not-bucketed",)
-_BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, Verdict.UNKNOWN: 4}
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 Badness = tuple[int, int]
@@ -61,9 +57,10 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     return frozenset(slugs)
 
 
-def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -> str:
+def fingerprint(found: Found) -> str:
     """Return an id for a finding. The id does not depend on line numbers, file sizes or other findings."""
-    parts = [model, finding.reason]
+    finding, operator = found.finding, found.operator
+    parts = [found.key, finding.reason]
     if operator:
         parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
     else:
@@ -72,10 +69,9 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
-def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
+def badness(found: Found) -> Badness:
     """Return how severe a finding is, as a tuple of numbers that is greater for a worse finding."""
-    level = LEVELS.index(finding.level)
-    return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
+    return -LEVELS.index(found.finding.level), RANKS.get(found.operator.verdict, 0) if found.operator else 0
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
@@ -85,31 +81,18 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 
-    def take(model: str, operator: OperatorResult | None, finding: Finding) -> Acceptance | None:
-        known, found = left.get(fingerprint(model, operator, finding), []), badness(operator, finding)
-        enough = next((one for one in known if one[0] >= found[0] and one[1] >= found[1]), None)
-        if enough is None:
-            return None
-        known.remove(enough)
-        return "baseline"
-
-    def marked(model: str, operator: OperatorResult | None, finding: Finding) -> Finding:
-        if finding.reason in allowed.get(model, ()):
+    def marked(found: Found) -> Finding:
+        finding, now = replace(found.finding, fingerprint=fingerprint(found)), badness(found)
+        if finding.reason in allowed.get(found.key, ()):
             return replace(finding, accepted="allow")
+        known = left.get(finding.fingerprint, [])
+        if enough := next((one for one in known if one[0] >= now[0] and one[1] >= now[1]), None):
+            known.remove(enough)
+            return replace(finding, accepted="baseline")
         is_small = finding.reason in _OF_SIZE and 0 < (finding.bytes_shuffled or 0) < SMALLEST
-        return replace(finding, accepted=take(model, operator, finding) or ("small" if is_small else None))
+        return replace(finding, accepted="small" if is_small else None)
 
-    models = []
-    for model in report.models:
-        unknown = Finding(UNKNOWN, "")
-        operators = tuple(
-            replace(one, accepted=take(model.key, one, unknown)) if one.verdict is Verdict.UNKNOWN else one
-            for one in map_findings(model, partial(marked, model.key)).operators
-        )
-        accepted = take(model.key, None, Finding(UNPLANNED, "")) if model.error else None
-        models.append(replace(model, operators=operators, accepted=accepted))
-    project = tuple(marked("", None, finding) for finding in report.project)
-    return replace(report, models=tuple(models), project=project)
+    return map_all_findings(report, marked)
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -131,7 +114,18 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
             f"The baseline `{path}` was not changed, because the run was interrupted.",
             instead="run the command again",
         )
-    entries = list(_entries(report))
+    # Only the fingerprint and the severity are read back; the other fields are for people.
+    entries: list[dict[str, Any]] = [
+        {
+            "fingerprint": found.finding.fingerprint,
+            "badness": list(badness(found)),
+            "model": found.key,
+            "reason": found.finding.reason,
+            "message": found.finding.message,
+        }
+        for found in all_findings(report)
+        if found.finding.accepted not in ("allow", "small")
+    ]
     if part and path.exists():
         checked, new = {model.key for model in report.models}, {entry["fingerprint"] for entry in entries}
         # Project findings have no model.
@@ -146,32 +140,6 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
     with ProjectError.replacing(OSError, f"The baseline `{path}` cannot be written.", expected, instead):
         path.write_text(text, encoding="utf-8", errors="replace")
     return len(entries)
-
-
-def _entries(report: Report) -> Iterator[dict[str, Any]]:
-    for model in report.models:
-        if model.error:
-            yield _entry(model.key, None, Finding(UNPLANNED, model.error))
-        for operator in model.operators:
-            if operator.verdict is Verdict.UNKNOWN:
-                yield _entry(model.key, operator, Finding(UNKNOWN, f"{operator.kind}: {operator.description}"))
-            yield from (
-                _entry(model.key, operator, found)
-                for found in operator.findings
-                if found.accepted not in ("allow", "small")
-            )
-    yield from (_entry("", None, found) for found in report.project)
-
-
-def _entry(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    # Only the fingerprint and the severity are read back; the other fields are for people.
-    return {
-        "fingerprint": fingerprint(model, operator, finding),
-        "badness": list(badness(operator, finding)),
-        "model": model,
-        "reason": finding.reason,
-        "message": finding.message,
-    }
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

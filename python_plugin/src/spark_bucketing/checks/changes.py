@@ -6,21 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from spark_bucketing.checks.checked_query import (
-    BucketedScan,
-    ExchangeOrSort,
-    Setting,
-    Settings,
-    selected_partitions,
-)
+from spark_bucketing.checks.checked_query import BucketedScan, ExchangeOrSort, Setting, Settings, selected_partitions
 from spark_bucketing.checks.results import Change
 from spark_bucketing.checks.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import Source, TableFacts
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.compatibility import Merging, smallest_rewrite
-from spark_bucketing.tables.model import Partition, TableMetadata, words
-from spark_bucketing.tables.partition_predicates import covering, rewrite_command
+from spark_bucketing.tables.metadata import Partition, TableMetadata
+from spark_bucketing.tables.rewrite import covering, rewrite_command
 
 Changes = tuple[Change, ...]
 
@@ -99,7 +93,7 @@ def rewrite_partitions(table: TableMetadata, chosen: Sequence[Partition]) -> Cha
         names = ", ".join(found.name for found in chosen[:3]) + ", ..." * (len(chosen) > 3)
         few = f"{len(chosen):,} partitions ({names})"
     # The text has no period directly after the command, because users would copy it.
-    text = f"Run `{rewrite_command(table.name, where)}` to rewrite {few} with {words(table.spec)}."
+    text = f"Run `{rewrite_command(table.name, where)}` to rewrite {few} with {table.spec}."
     return Change("rewrite_files", text, table=table.name, where=where)
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from spark_bucketing import sql
 from spark_bucketing.checks.results import SMALLEST
 from spark_bucketing.errors import SparkError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
@@ -19,9 +20,7 @@ from spark_bucketing.plan.document import Expression, PhysicalPlan, PlanNode, Sc
 from spark_bucketing.plan.operators import Operator, Side, find_operators
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.tables import sql
-from spark_bucketing.tables.metadata import in_lower_case, partition_of
-from spark_bucketing.tables.model import Column, Partition, TableMetadata, one_spelling
+from spark_bucketing.tables.metadata import Column, Partition, TableMetadata, in_lower_case, one_spelling, partition_of
 
 
 class Setting:

@@ -16,9 +16,9 @@ from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult,
 from spark_bucketing.checks.sql_text import one_statement, source_line
 from spark_bucketing.checks.stub_tables import StubTables, created, temporary_functions
 from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
-from spark_bucketing.errors import BucketingError, PlanError, ProjectError
+from spark_bucketing.errors import PlanError, ProjectError, reason_of
+from spark_bucketing.plan.document import PlanLine, tree_lines
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.plan.tree import PlanLine, tree_lines
 from spark_bucketing.project.dbt import SELECTED
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
@@ -130,23 +130,19 @@ class Checker:
         """Plan and analyze one query. If planning fails or exceeds the time limit, the result contains an error."""
         result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id, table=subject.table)
         if subject.sql is None:
-            return replace(result, error=subject.error or _UNCOMPILED)
+            return result.failed(subject.error or _UNCOMPILED)
         try:
             sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
             with created(self.planner, subject.functions):
                 operators, query, plan = self.limit.run(lambda is_late: self._judged(sql, is_late))
-        except BucketingError as error:
-            why = self.stub.why(str(error)) if self.stub else str(error)
+        # A query whose plan check cannot analyze must not prevent the check of other models.
+        except Exception as error:
+            why = self.stub.why(reason_of(error)) if self.stub else reason_of(error)
             if "UNRESOLVED_ROUTINE" in why:
                 why += f"\n{_FUNCTIONS}"
             elif "TABLE_OR_VIEW_NOT_FOUND" in why and subject.unique_id and self.stub is None:
                 why += "\nBuild its parents first (dbt run), or check it with --offline."
-            return replace(result, error=why)
-        # A query whose plan check cannot analyze must not prevent the check of other models.
-        except Exception as error:
-            bug = f"{type(error).__name__}: {error}"
-            why = f"A bug in spark-bucketing prevented the analysis of the query's plan: {bug}"
-            return replace(result, error=why)
+            return result.failed(why)
 
         def with_source(_: OperatorResult, found: Finding) -> Finding:
             """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from spark_bucketing import sql
 from spark_bucketing.checks.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.checks.checked_query import Facts, Setting, Settings
 from spark_bucketing.checks.checker import (
@@ -29,7 +29,6 @@ from spark_bucketing.checks.checker import (
 )
 from spark_bucketing.checks.reasons import REASONS, project_findings
 from spark_bucketing.checks.reasons.project import ProjectFacts
-from spark_bucketing.checks.reasons.reason import buckets
 from spark_bucketing.checks.results import (
     Fix,
     ModelResult,
@@ -46,14 +45,19 @@ from spark_bucketing.checks.verdicts import with_effects
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner, StubPlanner
-from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
-from spark_bucketing.project.freshness import is_fresh, read_project
-from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, read_catalog, read_manifest, table_name
-from spark_bucketing.project.profile import Place, Target, read_target
-from spark_bucketing.session import Statements
+from spark_bucketing.project.manifest import (
+    CatalogTable,
+    Manifest,
+    Node,
+    is_fresh,
+    read_catalog,
+    read_manifest,
+    read_project,
+    table_name,
+)
+from spark_bucketing.project.profile import Place, Target, opened, read_target
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables import sql
 from spark_bucketing.tables.metadata import in_lower_case
 
 
@@ -164,7 +168,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
     return replace(report, folder=_folder_from(here, target.project_dir))
 
 
-def check_queries(statements: Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
+def check_queries(statements: sql.Statements, queries: Mapping[str, str], time_limit: float | None = None) -> Report:
     """Check queries without a project, by name."""
     planner = Planner(f"live ({statements.kind})", statements.rows)
     plan, facts = planner.require_extension(), Facts(planner)
@@ -335,13 +339,12 @@ def with_configured(
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
 
     def noted(operator: OperatorResult) -> OperatorResult:
-        texts = [f"{name} is configured with {buckets(unbuilt[name])}" for name in operator.tables if name in unbuilt]
+        texts = [f"{name} is configured with {unbuilt[name].buckets}" for name in operator.tables if name in unbuilt]
         note = f"{' and '.join(texts)}, not built yet"
         if texts and operator.verdict is Verdict.NOT_BUCKETED:
             return replace(operator, description=f"{operator.description} ({note})")
-        messages = [f"{found.message} ({note}.)" if texts else found.message for found in operator.findings]
-        pairs = zip(operator.findings, messages, strict=True)
-        return replace(operator, findings=tuple(replace(found, message=text) for found, text in pairs))
+        findings = tuple(replace(found, message=f"{found.message} ({note}.)") for found in operator.findings)
+        return replace(operator, findings=findings) if texts else operator
 
     return tuple(replace(result, operators=tuple(map(noted, result.operators))) for result in results)
 
@@ -374,20 +377,16 @@ def with_graph(
 
 
 def _owned(fix: Fix, kinds: Mapping[str, str], configured: Mapping[str, BucketSpec], models: Mapping[str, str]) -> Fix:
-    text = fix.text
-    for part in (fix, *fix.also):
-        name = table_name(part.table or "")
-        if part.kind == "bucket_spec" and part.spec and _has(configured.get(name), part.spec) and name in models:
-            proposed = re.compile(rf"bucket {re.escape(f'{part.table} with {part.spec.config}')}\.", re.IGNORECASE)
-            run = (
-                f"Run `dbt run --full-refresh --select {models[name]}` to build {part.table}, whose config already has "
-                f"{buckets(part.spec)}."
-            )
-            text = proposed.sub(run.replace("\\", r"\\"), text)
-    for table in dict.fromkeys(part.table for part in (fix, *fix.also) if part.kind in _TABLES and part.table):
-        if kind := kinds.get(table_name(table)):
-            text += f" {table} {_ADVICE[kind]}"
-    return replace(fix, text=text)
+    text, table = fix.text, table_name(fix.table or "")
+    if fix.kind == "bucket_spec" and fix.spec and _has(configured.get(table), fix.spec) and table in models:
+        run = (
+            f"Run `dbt run --full-refresh --select {models[table]}` to build {fix.table}, whose config already has "
+            f"{fix.spec.buckets}."
+        )
+        text = text.replace(f"Bucket {fix.table} with {fix.spec.config}.", run)
+    if fix.kind in _TABLES and table in kinds:
+        text += f" {fix.table} {_ADVICE[kinds[table]]}"
+    return replace(fix, text=text, also=tuple(_owned(other, kinds, configured, models) for other in fix.also))
 
 
 def _has(configured: BucketSpec | None, spec: BucketSpec) -> bool:

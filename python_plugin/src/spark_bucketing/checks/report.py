@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import PurePath, PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
 from spark_bucketing import output
-from spark_bucketing.checks.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.results import (
     LEVELS,
@@ -30,33 +28,18 @@ from spark_bucketing.checks.results import (
     Verdict,
     alike_findings,
     all_findings,
-    is_unclear,
     open_findings,
-    unknown_models,
     worst_first,
 )
 from spark_bucketing.checks.verdicts import required_specs, worse_for
-from spark_bucketing.output import console_on, one_line, print_template, template_beside
+from spark_bucketing.output import console_on, json_data, one_line, print_template, template_beside
 from spark_bucketing.units import count, size, some
 
 
 def write_html(report: Report, file: TextIO) -> None:
     """Write the report as an HTML page."""
-    page = template_beside(
-        __file__,
-        "report.html",
-        count,
-        effect,
-        kind,
-        place,
-        size,
-        verdict_counts,
-        why_unknown,
-        worse_for,
-        worst_first,
-        short_name,
-        zip,
-    )
+    functions = (count, effect, kind, place, short_name, size, verdict_counts, worse_for, worst_first, zip)
+    page = template_beside(__file__, "report.html", *functions)
     found = open_findings(report)
     # The models that read each table or model, with the worst verdict of their operators on the table.
     reads = defaultdict[str, list[tuple[ModelResult, Verdict | None]]](list)
@@ -69,7 +52,7 @@ def write_html(report: Report, file: TextIO) -> None:
         found=alike_findings(found),
         accepted=alike_findings(each for each in all_findings(report) if each.finding.accepted),
         moved=sum(each.finding.bytes_shuffled or 0 for each in found),
-        unknown=unknown_models(report),
+        unknown=open_findings(report, unknown=True),
         wanted=required_specs(report.models),
         reads=dict(sorted(reads.items(), key=lambda one: short_name(one[0]))),
         levels=LEVELS,
@@ -104,14 +87,14 @@ _VERDICTS = {
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
     """Write the report. Colors and wrapped lines are used only on a terminal."""
-    # Models that have the same error.
-    groups: dict[str, list[ModelResult]] = {}
-    for model in unknown_models(report):
-        groups.setdefault(model.error or model.key, []).append(model)
-    functions = (count, effect, is_unclear, place, size, some, summary, verdict_counts)
+    # Models that could not be checked, by the reason.
+    groups: dict[str, list[ModelResult | None]] = {}
+    for found in open_findings(report, unknown=True):
+        groups.setdefault(found.finding.message, []).append(found.model)
+    functions = (count, effect, place, size, some, summary, verdict_counts)
     values = {
         "found": alike_findings(open_findings(report)),
-        "unknown": list(groups.values()),
+        "unknown": groups,
         "required": required_specs(report.models),
         "verbose": verbose,
         "levels": _LEVELS,
@@ -120,7 +103,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     print_template(console_on(file, plain), __file__, "report.txt", *functions, report=report, **values)
 
 
-_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice", "unknown": "error"}
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Relative paths start at the directory of the check.
 _BASE = "SRCROOT"
@@ -128,19 +111,17 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external", "s
 
 
 def _message(finding: Finding) -> str:
-    return "\n".join([finding.message, *(f"Fix: {fix.text}" for fix in finding.fixes)])
+    return "\n".join([finding.message, *(f"Fix: {fix.sentences}" for fix in finding.fixes)])
 
 
 def write_github(report: Report, file: TextIO) -> None:
     """Write one workflow command for each finding that is not accepted, and then the summary."""
-    for found in alike_findings(open_findings(report)):
-        finding, model = found.finding, found.model
+    for found in alike_findings([*open_findings(report), *open_findings(report, unknown=True)]):
+        finding = found.finding
         title = finding.reason + (f" ({size(finding.bytes_shuffled)})" if finding.bytes_shuffled else "")
-        path = from_root(report, model.path if model else "dbt_project.yml")
-        file.write(_command(_COMMANDS[finding.level], path, finding.line, title, _message(finding)))
-    for model in unknown_models(report):
-        why = why_unknown(model)
-        file.write(_command("error", from_root(report, model.path), None, f"Could not check {model.name}", why))
+        if found.model and found.is_unknown:
+            title = f"Could not check {found.model.name}"
+        file.write(_command(_COMMANDS[finding.level], _path(report, found), finding.line, title, _message(finding)))
     if report.unfinished:
         file.write(_command("error", None, None, "interrupted", f"Not checked: {', '.join(report.unfinished)}"))
     file.write(f"{one_line(summary(report))}\n")
@@ -172,26 +153,26 @@ def write_sarif(report: Report, file: TextIO) -> None:
         "originalUriBaseIds": {_BASE: {"description": {"text": "The directory in which the check ran."}}},
         "invocations": [
             {
-                "executionSuccessful": not report.unfinished and not unknown_models(report),
-                "toolExecutionNotifications": list(_notifications(report)),
+                "executionSuccessful": not report.unfinished and not open_findings(report, unknown=True),
+                "toolExecutionNotifications": [
+                    _notification(report, one) for one in all_findings(report) if one.is_unknown
+                ],
             }
         ],
-        "results": [_result(report, found) for found in all_findings(report)],
+        "results": [_result(report, one) for one in all_findings(report) if not one.is_unknown],
     }
     output.write_json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, file)
 
 
 def _result(report: Report, found: Found) -> dict[str, Any]:
-    finding, model = found.finding, found.model
-    key = model.key if model else ""
+    finding = found.finding
     result: dict[str, Any] = {
         "ruleId": finding.reason,
         "level": finding.level,
         "message": {"text": _message(finding)},
-        "partialFingerprints": {"sparkBucketing/v1": fingerprint(key, found.operator, finding)},
+        "partialFingerprints": {"sparkBucketing/v1": finding.fingerprint},
+        "locations": [_location(report, found)],
     }
-    # A project-wide finding points to the project file.
-    result["locations"] = [_location(report, model.path if model else "dbt_project.yml", finding.line)]
     if finding.accepted:
         result["suppressions"] = [{"kind": _KINDS[finding.accepted]}]
     if finding.bytes_shuffled is not None:
@@ -199,32 +180,25 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
     return result
 
 
-def _notifications(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield a notification for each model that could not be planned, and for each operator that was not recognized."""
-    for model in report.models:
-        found: list[tuple[str, OperatorResult | None, str, str]] = []
-        if model.error:
-            level = "none" if model.accepted else "error"
-            found.append((UNPLANNED, None, level, f"could not be checked: {model.error}"))
-        for operator in filter(is_unclear, model.operators):
-            why = f"has an operator that was not recognized: {operator.description}"
-            found.append((UNKNOWN, operator, "error", why))
-        for kind, about, level, text in found:
-            yield {
-                "descriptor": {"id": kind},
-                "level": level,
-                "message": {"text": f"{model.name} {text}"},
-                "locations": [_location(report, model.path, None)],
-                "properties": {"fingerprint": fingerprint(model.key, about, Finding(kind, ""))},
-            }
+def _notification(report: Report, found: Found) -> dict[str, Any]:
+    """Return the notification about a model that could not be planned, or an operator that was not recognized."""
+    finding = found.finding
+    return {
+        "descriptor": {"id": finding.reason},
+        "level": "none" if finding.accepted else "error",
+        "message": {"text": f"{found.model.name if found.model else ''} could not be checked: {finding.message}"},
+        "locations": [_location(report, found)],
+        "properties": {"fingerprint": finding.fingerprint},
+    }
 
 
-def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:
+def _location(report: Report, found: Found) -> dict[str, Any]:
     # File names may contain bytes that are not valid text.
-    uri = quote(from_root(report, path), errors="replace")
+    path = _path(report, found)
+    uri = quote(path, errors="replace")
     artifact = {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}
     # Code scanning ignores results without a line.
-    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line or 1}}}
+    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": found.finding.line or 1}}}
 
 
 # Increase this version when a field is removed or changes its meaning, but not when a field is added.
@@ -243,44 +217,11 @@ def write_report(report: Report, form: str, file: TextIO, verbose: bool = False,
 
 def write_json(report: Report, file: TextIO) -> None:
     """Write the report as JSON."""
-    data = {
-        "schema_version": SCHEMA_VERSION,
-        "planner": report.planner,
-        "models": [
-            {
-                **{name: value for name, value in vars(model).items() if name != "plan"},
-                "operators": [
-                    {**vars(one), "findings": [_finding(model.key, one, finding) for finding in one.findings]}
-                    for one in model.operators
-                ],
-                "inputs": list(map(vars, model.inputs)),
-            }
-            for model in report.models
-        ],
-        "project": [_finding("", None, finding) for finding in report.project],
-        "unfinished": list(report.unfinished),
-        "about": dict(report.about),
-        "required_specs": [
-            {"table": table, "specs": [{"config": text, "serves": list(names)} for text, names in specs.items()]}
-            for table, specs in required_specs(report.models).items()
-        ],
-    }
-    output.write_json(data, file)
-
-
-def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    # Only the check itself uses these fields.
-    data = {name: value for name, value in vars(finding).items() if name not in ("changes", "explains")}
-    data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
-    return data
-
-
-def _fix(fix: Fix) -> dict[str, Any]:
-    found = asdict(replace(fix, also=()))
-    # Only the planning step uses these fields.
-    for key in ("rewrite", "planned_as_if"):
-        del found[key]
-    return {"promises": found.pop("verdict"), **found, "also": [_fix(further) for further in fix.also]}
+    required = [
+        {"table": table, "specs": [{"config": text, "serves": names} for text, names in specs.items()]}
+        for table, specs in required_specs(report.models).items()
+    ]
+    output.write_json({"schema_version": SCHEMA_VERSION, **json_data(report), "required_specs": required}, file)
 
 
 def place(found: Found) -> str:
@@ -290,15 +231,11 @@ def place(found: Found) -> str:
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
 
 
-def from_root(report: Report, path: str) -> str:
-    """Convert a path in the project to a path relative to the working directory, usually the root of a repository."""
+def _path(report: Report, found: Found) -> str:
+    """Return the path of a finding's file relative to the working directory, usually the root of a repository."""
+    # A project-wide finding points to the project file.
+    path = found.model.path if found.model else "dbt_project.yml"
     return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
-
-
-def why_unknown(model: ModelResult) -> str:
-    """Explain why a model has no verdict: an error from Spark, or operators that were not recognized."""
-    unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
-    return model.error or f"Operators not recognized: {unclear}"
 
 
 def effect(fix: Fix) -> str:
@@ -331,12 +268,12 @@ def summary(report: Report) -> str:
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"
     levels = Counter(str(found.finding.level) for found in alike_findings(open_findings(report)))
-    parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
+    parts = [count(levels[level], level) for level in LEVELS if levels[level]]
     accepted = Counter(found.finding.accepted for found in all_findings(report))
     parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []
     parts += [f"{accepted['allow']:,} allowed"] if accepted["allow"] else []
     parts += [f"{accepted['small']:,} below {size(SMALLEST)}"] if accepted["small"] else []
-    unknown = len(unknown_models(report))
+    unknown = len(open_findings(report, unknown=True))
     parts += [f"{unknown:,} unknown"] if unknown else []
     parts += [f"{len(report.unfinished):,} not checked"] if report.unfinished else []
     return f"{first}{': ' + verdicts if verdicts else ''}. {', '.join(parts) or 'No findings'}."

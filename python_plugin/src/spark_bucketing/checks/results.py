@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 
 from spark_bucketing.checks.sql_text import Rewrite
 from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
-from spark_bucketing.plan.document import OperatorKind, PlanCounts
-from spark_bucketing.plan.tree import PlanLine
+from spark_bucketing.plan.document import OperatorKind, PlanCounts, PlanLine
 from spark_bucketing.spec import BucketSpec
 
-Level = Literal["error", "warning", "note"]
+Level = Literal["error", "warning", "note", "unknown"]
+"""`unknown` is the level of a finding about a query or an operator that could not be checked."""
 Acceptance = Literal["allow", "baseline", "small"]
 #: Inputs below this number of bytes need no buckets. A seed of this size has few rows per bucket.
 SMALLEST = 1024**2
@@ -32,6 +32,8 @@ class Verdict(str, Enum):
     UNKNOWN = "unknown"
 
 
+# The verdicts that can be compared, from best to worst.
+RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 # If several operators read a table, its verdict is the first of these that applies.
 _WORST_FIRST = (
     Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
@@ -46,11 +48,8 @@ def worst(operators: Iterable[OperatorResult]) -> Verdict | None:
 
 def worst_first(models: Iterable[ModelResult]) -> list[ModelResult]:
     """Sort models: first those without a plan, then by their worst verdicts."""
-    ranks: dict[Verdict | None, int] = {
-        None: len(_WORST_FIRST),
-        **{verdict: rank for rank, verdict in enumerate(_WORST_FIRST)},
-    }
-    return sorted(models, key=lambda model: -1 if model.error else ranks[worst(model.operators)])
+    ranks = (*_WORST_FIRST, None)
+    return sorted(models, key=lambda model: -1 if model.error else ranks.index(worst(model.operators)))
 
 
 @dataclass(frozen=True)
@@ -74,9 +73,9 @@ class Change:
     # New types of the table's columns, by lower-case name.
     column_types: Mapping[str, str] = field(default_factory=dict)
     where: str | None = None  # for kind rewrite_files: a predicate that selects the partitions; empty for all of them
-    rewrite: Rewrite | None = None  # rewrites the SQL of the query
+    rewrite: Rewrite | None = field(default=None, repr=False)  # rewrites the SQL of the query
     # Settings that make Spark plan empty tables like the changed ones.
-    planned_as_if: Mapping[str, str] = field(default_factory=dict)
+    planned_as_if: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,15 @@ class Fix(Change):
     """A change that improves an operator's verdict, either by itself or together with a second change."""
 
     verdict: Verdict = Verdict.SORT_FREE  # the operator's verdict with the fix
-    also: tuple[Fix, ...] = ()  # a second change, without which this one has no effect; the text contains both
+    also: tuple[Fix, ...] = ()  # a second change, without which this one has no effect
     before: PlanCounts = field(default_factory=PlanCounts)  # current Exchanges and Sorts of the whole query
     after: PlanCounts = field(default_factory=PlanCounts)  # Exchanges and Sorts with the fix
     others: tuple[OtherQuery, ...] = ()  # other queries of the project whose plans it changes
+
+    @property
+    def sentences(self) -> str:
+        """Return the text of this change and of the second one."""
+        return " And ".join([self.text, *(f"{one.text[0].lower()}{one.text[1:]}" for one in self.also)])
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Finding:
     reason: str  # slug of the reason, see check.reasons
     message: str  # the problem, with tables, columns and numbers
     tables: tuple[str, ...] = ()  # the affected tables
-    level: Level = "warning"  # error, warning or note
+    level: Level = "warning"
     fixes: tuple[Fix, ...] = ()  # fixes, the cheapest first; empty if there is none
     line: int | None = None  # line in the model's file, starting at 1, if known
     source: str = ""  # the text of that line
@@ -105,8 +109,9 @@ class Finding:
     # Why the finding does not fail a run: the model's meta or a baseline accepts it, or the table is small; None
     # if it may fail the run.
     accepted: Acceptance | None = None
-    changes: tuple[Change, ...] = ()  # possible changes that have not been tested
-    explains: tuple[int, ...] = ()  # numbers of the plan nodes that the finding explains
+    fingerprint: str = ""  # an id that stays the same between runs
+    changes: tuple[Change, ...] = field(default=(), repr=False)  # possible changes that have not been tested
+    explains: tuple[int, ...] = field(default=(), repr=False)  # numbers of the plan nodes that the finding explains
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,8 @@ class OperatorResult:
     # without an Exchange count too. An Exchange that Spark reuses counts for one operator only.
     exchanges: int = 0
     sorts: int = 0  # Sorts on these paths
-    findings: tuple[Finding, ...] = ()  # one for each Exchange or Sort between a bucketed table and the operator
-    accepted: Acceptance | None = None  # for an unrecognized operator, whether meta or a baseline accepts it
+    # One for each Exchange or Sort between a bucketed table and the operator; one for an unrecognized operator.
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,17 +146,25 @@ class ModelResult:
     name: str  # name of the model or the file
     path: str  # path of the file, relative to the project directory
     operators: tuple[OperatorResult, ...] = ()  # in the plan's order, from the top
-    error: str | None = None  # Spark's error if Spark cannot plan it; None otherwise
+    findings: tuple[Finding, ...] = ()  # one if Spark cannot plan it
     unique_id: str | None = None  # dbt's unique id; None for a SQL file
     table: str = ""  # name of the table that the model builds; empty for a SQL file
     inputs: tuple[Parent, ...] = ()  # its parents, each with the verdict on reading it
-    accepted: Acceptance | None = None  # for a model that Spark cannot plan, whether a baseline accepts it
-    plan: tuple[PlanLine, ...] = ()  # for people: the operators of its plan
+    plan: tuple[PlanLine, ...] = field(default=(), repr=False)  # for people: the operators of its plan
 
     @property
     def key(self) -> str:
         """Return the string that identifies the result."""
         return self.unique_id or self.path
+
+    @property
+    def error(self) -> str | None:
+        """Return why Spark cannot plan the query, or None if it can."""
+        return self.findings[0].message if self.findings else None
+
+    def failed(self, why: str) -> ModelResult:
+        """Return the result of a query that could not be planned."""
+        return replace(self, findings=(Finding("unplanned", why, level="unknown"),))
 
 
 @dataclass(frozen=True)
@@ -162,12 +175,13 @@ class Report:
     project: tuple[Finding, ...] = ()  # findings about the project as a whole: versions, settings, the extension
     planner: str = ""  # the planner, "live (session)", "live (thrift)" or "offline", with Spark's version
     unfinished: tuple[str, ...] = ()  # models that an interrupted run did not reach
-    folder: str = ""  # project directory relative to the working directory; empty if they are the same
+    # Project directory relative to the working directory; empty if they are the same.
+    folder: str = field(default="", repr=False)
     about: Mapping[str, str] = field(default_factory=dict)  # project, target, commit and date, if known
 
 
 def map_findings(result: ModelResult, change: Callable[[OperatorResult, Finding], Finding]) -> ModelResult:
-    """Return a copy of a result in which a function of the operator and the finding replaces each finding."""
+    """Return a copy of a result in which a function replaces each finding of an operator."""
     operators = (
         replace(operator, findings=tuple(change(operator, found) for found in operator.findings))
         for operator in result.operators
@@ -176,7 +190,7 @@ def map_findings(result: ModelResult, change: Callable[[OperatorResult, Finding]
 
 
 FailOn = Literal["error", "warning", "note", "never"]
-LEVELS = ("error", "warning", "note")
+LEVELS: tuple[Level, ...] = ("error", "warning", "note", "unknown")
 
 
 class Found(NamedTuple):
@@ -186,25 +200,50 @@ class Found(NamedTuple):
     model: ModelResult | None = None
     operator: OperatorResult | None = None
 
+    @property
+    def key(self) -> str:
+        """Return the string that identifies the model; empty for project findings."""
+        return self.model.key if self.model else ""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether the finding is about something that could not be checked."""
+        return self.finding.level == "unknown"
+
 
 def all_findings(report: Report) -> Iterator[Found]:
     """Yield all findings: first the project's, then the models' in the order of the report."""
     for finding in report.project:
         yield Found(finding)
     for model in report.models:
+        yield from (Found(finding, model) for finding in model.findings)
         for operator in model.operators:
-            for finding in operator.findings:
-                yield Found(finding, model, operator)
+            yield from (Found(finding, model, operator) for finding in operator.findings)
 
 
-def open_findings(report: Report) -> list[Found]:
-    """Return the findings that are not accepted, sorted by bytes (most first), level (worst first) and model."""
+def map_all_findings(report: Report, change: Callable[[Found], Finding]) -> Report:
+    """Return a copy of a report in which a function replaces each finding."""
+
+    def changed(model: ModelResult) -> ModelResult:
+        findings = tuple(change(Found(finding, model)) for finding in model.findings)
+        return replace(map_findings(model, lambda op, found: change(Found(found, model, op))), findings=findings)
+
+    project = tuple(change(Found(finding)) for finding in report.project)
+    return replace(report, models=tuple(map(changed, report.models)), project=project)
+
+
+def open_findings(report: Report, unknown: bool = False) -> list[Found]:
+    """Return the findings that are not accepted, sorted by bytes (most first), level (worst first) and model.
+
+    With `unknown`, return the findings about what could not be checked instead, in the order of the report.
+    """
 
     def order(found: Found) -> tuple[int, int, str, int]:
         finding, name = found.finding, found.model.name if found.model else ""
         return -(finding.bytes_shuffled or 0), LEVELS.index(finding.level), name, finding.line or 0
 
-    return sorted((found for found in all_findings(report) if not found.finding.accepted), key=order)
+    left = [found for found in all_findings(report) if not found.finding.accepted and found.is_unknown is unknown]
+    return left if unknown else sorted(left, key=order)
 
 
 def alike_findings(found: Iterable[Found]) -> list[Found]:
@@ -215,7 +254,7 @@ def alike_findings(found: Iterable[Found]) -> list[Found]:
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
         finding = each.finding
-        fixes = tuple(fix.text for fix in finding.fixes)
+        fixes = tuple(fix.sentences for fix in finding.fixes)
         whose = id(each.operator) if each.operator else id(finding)
         key = (whose, finding.reason, finding.level, finding.accepted, fixes)
         groups.setdefault(key, []).append(each)
@@ -228,15 +267,6 @@ def alike_findings(found: Iterable[Found]) -> list[Found]:
     return merged
 
 
-def unknown_models(report: Report) -> list[ModelResult]:
-    """Return models that Spark cannot plan or that have an unrecognized operator, unless accepted."""
-    return [
-        model
-        for model in report.models
-        if (model.error and not model.accepted) or any(map(is_unclear, model.operators))
-    ]
-
-
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """Return 0 for no findings, 1 for findings at this level or worse, 2 for an unknown result or an interruption.
 
@@ -247,9 +277,4 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
     if any(found.finding.level in failing for found in open_findings(report)):
         return FINDINGS
-    return COULD_NOT_RUN if unknown_models(report) else CLEAN
-
-
-def is_unclear(operator: OperatorResult) -> bool:
-    """Return whether an operator was not recognized, and no accepted finding covers it."""
-    return operator.verdict is Verdict.UNKNOWN and not operator.accepted
+    return COULD_NOT_RUN if open_findings(report, unknown=True) else CLEAN

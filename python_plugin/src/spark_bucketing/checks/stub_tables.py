@@ -23,11 +23,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from spark_bucketing import sql
 from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.sql_text import one_statement, renamed
 from spark_bucketing.config.schema import BUCKETED
 from spark_bucketing.config.validation import validated, value_of
-from spark_bucketing.errors import BucketingError, ProjectError, SparkError
+from spark_bucketing.errors import BucketingError, ProjectError, SparkError, reason_of
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.plan.document import PLANNED_FORMATS, TableFacts
@@ -35,7 +36,6 @@ from spark_bucketing.plan.planner import STUB_SETTINGS, Planner, StubPlanner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, relation_parts, seed_columns, table_name
 from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables import sql
 
 _CREATE = re.compile(
     r"\s*create\s+(?:or\s+replace\s+)?temporary\s+function\s+(?:if\s+not\s+exists\s+)?(?P<name>`[^`]+`|\w+)",
@@ -139,12 +139,9 @@ class StubTables:
             config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
             layout = configured_layout(config, node.materialized, node.name)
             self._planner.define(replace(layout, name=name, columns=self._columns(node), size_bytes=self._size(node)))
-        except BucketingError as error:
-            self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {error}"
         # An unexpected error must prevent planning only for the readers of this table.
         except Exception as error:
-            why = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
-            self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {why}"
+            self.missing[table_name(relation)] = f"{node.resource_type} `{node.name}`: {reason_of(error)}"
 
     def why(self, error: str) -> str:
         """Return a planner error with the reasons for missing stub tables; one text if columns are unknown."""

@@ -11,16 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from spark_bucketing.checks.changes import Changes, set_to
-from spark_bucketing.checks.checked_query import (
-    ExchangeOrSort,
-    Query,
-    Setting,
-    Settings,
-    Topic,
-)
-from spark_bucketing.checks.reasons import reason_for
+from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Settings, Topic
+from spark_bucketing.checks.reasons import finding_of
 from spark_bucketing.checks.results import (
+    RANKS,
     Change,
     Finding,
     Fix,
@@ -35,9 +29,6 @@ from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.document import PlanCounts, PlanNode, TableFacts
 from spark_bucketing.plan.operators import Operator
 from spark_bucketing.plan.planner import Planner
-
-# The verdicts that can be compared, from best to worst.
-RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 
 Tables = Mapping[str, TableFacts]
 _WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
@@ -59,36 +50,29 @@ def _judged(query: Query, op: Operator, end: ExchangeOrSort | None) -> OperatorR
     # Reasons are unreliable if an operator is not recognized or a table is unknown.
     if op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         steps = [*_steps(query, op), *([end] if end else [])]
-    found = verdict(op, tables)
-    unknown = ""
+    found, description = verdict(op, tables), _description(query, op)
+    findings = tuple(map(_finding, steps))
     if found is Verdict.UNKNOWN:
         nodes = [op.node, *(node for side in op.sides for node in side.way)]
         foreign = sorted({node.operator for node in nodes if not node.is_known})
         cause = f"not a Spark operator: {', '.join(foreign)}"
-        unknown = f" ({cause if foreign else 'Spark cannot describe ' + ', '.join(undescribed(op, tables))})"
+        description += f" ({cause if foreign else 'Spark cannot describe ' + ', '.join(undescribed(op, tables))})"
+        findings = (Finding("unknown", f"Operator not recognized: {op.kind}: {description}", level="unknown"),)
     return OperatorResult(
         kind=op.kind,
-        description=_description(query, op) + unknown,
+        description=description,
         verdict=found,
         tables=op.tables,
         exchanges=len({node.number for side in op.sides for node in side.exchanges} & op.own),
         sorts=len({node.number for side in op.sides for node in side.sorts} & op.own),
-        findings=tuple(map(_finding, steps)),
+        findings=findings,
     )
 
 
 def _finding(step: ExchangeOrSort) -> Finding:
-    slug, explanation = reason_for(step)
-    return Finding(
-        reason=slug,
-        message=explanation.message,
-        tables=tuple(table for table in explanation.tables if table),
-        level="note",
-        line=step.op.line,
-        bytes_shuffled=0 if step.is_reused or step.about == Topic.BUCKETS else _bytes(step.query, step.node),
-        changes=explanation.changes,
-        explains=step.explains,
-    )
+    is_free = step.is_reused or step.about == Topic.BUCKETS
+    size = 0 if is_free else _bytes(step.query, step.node)
+    return replace(finding_of(step), line=step.op.line, bytes_shuffled=size, explains=step.explains)
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
@@ -184,10 +168,6 @@ def verdict(op: Operator, tables: Tables) -> Verdict:
     return Verdict.SHUFFLE_FREE if any(side.sorts for side in op.sides) else Verdict.SORT_FREE
 
 
-# Settings that another change may need in order to have an effect.
-_ALONG = ({Setting.ORDERING: "true"}, {Setting.ALL_KEYS: "false"})
-
-
 @dataclass(frozen=True)
 class PlannedQuery:
     """A planned query: its operators, and the Exchanges and Sorts of the whole plan."""
@@ -268,9 +248,8 @@ def with_fixes(
     query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
 ) -> Iterator[OperatorResult]:
     """Yield the operators of a query with fixes for their findings, which are tested until the time limit is over."""
-    base = PlannedQuery(tuple(judged), query.counts)
     for place, operator in enumerate(judged):
-        tests = _Tests(query, judged, base, place)
+        tests = _Tests(query, judged, place)
         yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
 
 
@@ -280,23 +259,23 @@ class _Tests:
 
     query: HypotheticalQuery
     judged: Sequence[OperatorResult]  # the operators of the query
-    base: PlannedQuery  # the plan of the unchanged query
     place: int  # index of the operator
 
     def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
         """Return a finding, with only the changes that fix the problem."""
         fixes: list[Fix] = []
         part: Change | None = None
+        here = self.judged[self.place]
         for change in finding.changes:
             if is_late():
                 break
-            fix = self._fix(change)
-            after = None if fix else self.query.planned_like(self.judged, change)
-            here, there = self.base.operators[self.place], (after or self.base).operators[self.place]
-            # The change avoids a shuffle or a sort, but the verdict stays the same.
-            if (there.exchanges, there.sorts) < (here.exchanges, here.sorts):
-                part = part or change
-                fix = self._by_two(change)
+            fix, after = self._fix(change), self.query.planned_like(self.judged, change)
+            if not fix and after:
+                there = after.operators[self.place]
+                # The change avoids a shuffle or a sort, but the verdict stays the same.
+                is_part = (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
+                part = part or (change if is_part else None)
+                fix = self._by_two(change, there, is_part)
             if fix and fix not in fixes:
                 fixes.append(fix)
         if fixes:
@@ -305,47 +284,31 @@ class _Tests:
         return replace(finding, message=finding.message + hint, changes=())
 
     def _fix(self, *changes: Change) -> Fix | None:
-        """Return a fix, with further settings if necessary, if it improves the operator and makes none worse."""
-        for along in ({}, *_ALONG):
-            if along and not self._may_go_along(along, changes):
-                continue
-            after = self.query.planned_like(self.judged, *changes, *([set_to(along)] if along else []))
-            if after and _is_better(self.base.operators, after.operators, self.place):
-                verdict, counts = after.operators[self.place].verdict, (self.base.counts, after.counts)
-                first, *others = (_fix_of(one, along, verdict, *counts) for one in changes)
-                if not others:
-                    return first
-                text = f"{changes[0].text} And {others[0].text[0].lower()}{others[0].text[1:]}"
-                return replace(first, text=text, also=tuple(others))
-        return None
+        """Return a fix if the changes improve the operator and make none worse."""
+        after = self.query.planned_like(self.judged, *changes)
+        if not after or not _is_better(self.judged, after.operators, self.place):
+            return None
+        verdict, before = after.operators[self.place].verdict, self.query.counts
+        first, *others = (Fix(**vars(change), verdict=verdict, before=before, after=after.counts) for change in changes)
+        return replace(first, also=tuple(others))
 
-    def _may_go_along(self, along: Mapping[str, str], changes: Changes) -> bool:
-        settings = self.query.settings
-        if any(settings.get(name) == value for name, value in along.items()):
-            return False
-        specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
-        # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
-        if Setting.ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
-            return False
-        return Setting.ORDERING not in along or not (
-            settings.extension or any(one.kind == "extension" for one in changes)
-        )
+    def _by_two(self, change: Change, left: OperatorResult, is_part: bool) -> Fix | None:
+        """Combine a change with one that it leaves to do, if neither helps as much by itself.
 
-    def _by_two(self, change: Change) -> Fix | None:
-        """Combine a change with one that it makes possible, if neither helps by itself."""
-        left = self.query.planned_like(self.judged, change)
-        due = [other for finding in left.operators[self.place].findings for other in finding.changes] if left else []
+        A setting comes last. Without `is_part`, the change may only need a setting.
+        """
+        known = {one.text for finding in self.judged[self.place].findings for one in finding.changes}
+        due = [other for finding in left.findings for other in finding.changes]
         for other in {other.text: other for other in reversed(due)}.values():
-            if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
+            is_last = other.kind == "setting" != change.kind
+            is_reversed = change.kind in ("setting", "extension") and other.text in known
+            if other.text == change.text or not (is_last or (is_part and not is_reversed)):
+                continue
+            alone = self._fix(other)
+            both = self._fix(change, other) if is_last or not alone else None
+            if both and (not alone or RANKS[both.verdict] < RANKS[alone.verdict]):
                 return both
         return None
-
-
-def _fix_of(change: Change, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts) -> Fix:
-    words = " and ".join(f"{name}={value}" for name, value in along.items())
-    text = f"{change.text} Also set {words}." if along else change.text
-    made = vars(change) | {"text": text, "settings": {**change.settings, **along}}
-    return Fix(**made, verdict=verdict, before=before, after=after)
 
 
 def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
@@ -398,7 +361,7 @@ class _Effects:
         return replace(fix, others=tuple(other for other in others if other and other.after != other.before))
 
     def _other(self, fix: Fix, reader: ModelResult, query: HypotheticalQuery) -> OtherQuery | None:
-        key = (fix.text, reader.key)
+        key = (fix.sentences, reader.key)
         if key not in self._known:
             if time.monotonic() > self._end:
                 return None

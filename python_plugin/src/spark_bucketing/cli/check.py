@@ -189,7 +189,7 @@ def check(
             line.show(f"planning {done + 1:,} of {total:,} models ({what})" if total else what)
 
         try:
-            report = api.check(**vars(place), variables=variables, on_progress=show, **asked).found
+            report = api.check(**vars(place), variables=variables, on_progress=show, **asked).content
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before any model was checked.") from interrupt
         if event_logs:

@@ -9,8 +9,7 @@ from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.doctor.server import examine_installed, examine_server, write_diagnoses
 from spark_bucketing.doctor.trino import examine_tables
 from spark_bucketing.errors import exit_code
-from spark_bucketing.project.connection import opened, require_cancellation
-from spark_bucketing.project.profile import Place, read_target
+from spark_bucketing.project.profile import Place, opened, read_target, require_cancellation
 from spark_bucketing.tables.warehouse import Warehouse
 
 

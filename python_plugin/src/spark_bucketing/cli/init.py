@@ -30,9 +30,8 @@ from spark_bucketing.init.initialize import (
     package_edit,
     profile_edit,
 )
-from spark_bucketing.project.connection import opened
 from spark_bucketing.project.dbt import read_models
-from spark_bucketing.project.profile import Place, Target, read_target
+from spark_bucketing.project.profile import Place, Target, opened, read_target
 
 _CHECKOUT = Path(__file__).parents[4]
 
@@ -168,7 +167,7 @@ def _chosen(target: Target, edits: list[FileEdit], line: ProgressLine) -> FirstM
             return first_models(
                 api.advise(
                     target.project_dir, profiles_dir=folder, target=target.name, on_progress=line.show, costly=True
-                ).found
+                ).content
             )
         except BucketingError as error:
             why = "No model gets buckets, because its queries could not be planned:"

@@ -9,18 +9,16 @@ from typing import Any
 
 import click
 
-from spark_bucketing.api import Result, Table, Tables, WarehouseSource
+from spark_bucketing.api import Result, Table, warehouse_of
 from spark_bucketing.cli.options import FORMAT, OUTPUT, format_of, project_options, report_file, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.project.profile import Place
 from spark_bucketing.tables.file_statistics import organized_table, read_file_statistics, repair_file_statistics
-from spark_bucketing.tables.metadata import read_table
-from spark_bucketing.tables.model import total_size
+from spark_bucketing.tables.metadata import read_table, total_size
 from spark_bucketing.tables.overview import qualified
-from spark_bucketing.tables.partition_predicates import select_partitions
 from spark_bucketing.tables.report import write_file_statistics_report, write_plan
-from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite, rewrite_batch
+from spark_bucketing.tables.rewrite import RewritePlan, plan_rewrite, rewrite_batch, select_partitions
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count, size
 
@@ -65,8 +63,8 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, output: Path | 
     Exit codes: 0 no findings, 1 unsealed files, missing files or several files per bucket, 2 the command could not run.
     """
     with progress_line() as line:
-        found = Tables(tables, _source(place, line), schema).show()
-    _finish(found, form, output)
+        result = _tables(tables, place, line, schema).show()
+    _finish(result, form, output)
 
 
 @table.command()
@@ -83,8 +81,8 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
     Exit codes: 0 no findings, 1 findings, 2 a check could not run.
     """
     with progress_line() as line:
-        found = Tables(tables, _source(place, line), schema).verify(deep, where)
-    _finish(found, form)
+        result = _tables(tables, place, line, schema).verify(deep, where)
+    _finish(result, form)
 
 
 @table.command()
@@ -101,8 +99,8 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
     Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 the command could not run.
     """
     with progress_line() as line:
-        found = Table((name,), _source(place, line)).seal(where, dry_run)
-    _finish(found, form)
+        result = _tables((name,), place, line).seal(where, dry_run)
+    _finish(result, form)
 
 
 @table.command()
@@ -149,20 +147,20 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
     write_file_statistics_report(name, files, form, standard_output(form))
 
 
-def _source(place: Place, line: ProgressLine) -> WarehouseSource:
-    return WarehouseSource(**vars(place), on_progress=line.show, on_tasks=line.on_tasks)
+def _tables(names: tuple[str, ...], place: Place, line: ProgressLine, schema: str | None = None) -> Table:
+    return Table(names, schema=schema, on_progress=line.show, on_tasks=line.on_tasks, **vars(place))
 
 
 @contextmanager
 def _opened(place: Place, name: str) -> Iterator[tuple[Warehouse, str, ProgressLine]]:
-    with progress_line() as line, _source(place, line).warehouse() as (warehouse, schema):
+    with progress_line() as line, warehouse_of(_tables((name,), place, line)) as (warehouse, schema):
         yield warehouse, qualified(name, schema), line
 
 
-def _finish(found: Result[Any], form: str, output: Path | None = None) -> None:
+def _finish(result: Result[Any], form: str, output: Path | None = None) -> None:
     with report_file(output, form) as file:
-        found.write(form, file)
-    click.get_current_context().exit(found.exit_code)
+        result.write(form, file)
+    click.get_current_context().exit(result.exit_code)
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:

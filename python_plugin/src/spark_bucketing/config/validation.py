@@ -13,16 +13,18 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from spark_bucketing.config.rules import DISJOINT, RULES, Condition
 from spark_bucketing.config.schema import (
     BUCKET_TYPES,
+    DISJOINT,
     HIVE_TYPES,
     INCREMENTAL,
     KEYS,
     MATERIALIZATIONS,
     OTHER_KEYS,
     RANGE_TYPES,
+    RULES,
     SPARK_TYPES,
+    Condition,
     Key,
     base_type,
 )
@@ -40,8 +42,8 @@ class Unknown:
 UNKNOWN = Unknown()
 
 
-@dataclass(frozen=True)
-class Violation:
+@dataclass(eq=False)
+class Violation(Exception):
     """A violation of the config schema or of another lint rule."""
 
     key: str  # the config key to report; it may be missing
@@ -72,30 +74,28 @@ def parse_value(key: str, spec: Key, value: Any, found: list[Violation]) -> Any:
         return UNKNOWN if value is UNKNOWN else spec.default
     try:
         return _PARSERS[spec.type](key, spec, value)
-    except _Invalid as invalid:
-        found.append(invalid.violation)
+    except Violation as violation:
+        found.append(violation)
         return UNKNOWN
 
 
-class _Invalid(Exception):
-    def __init__(self, key: str, spec: Key, found: object, instead: str = "", expected: str = "") -> None:
-        super().__init__(key)
-        self.violation = Violation(key, str(found), expected or spec.expected, instead or f"{key}={spec.example}")
+def _invalid(key: str, spec: Key, found: object, instead: str = "", expected: str = "") -> Violation:
+    return Violation(key, str(found), expected or spec.expected, instead or f"{key}={spec.example}")
 
 
 def _columns(key: str, spec: Key, value: Any) -> list[str]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)):
-        raise _Invalid(key, spec, value)
+        raise _invalid(key, spec, value)
     distinct: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise _Invalid(key, spec, names, expected="column names, each a non-empty string")
+            raise _invalid(key, spec, names, expected="column names, each a non-empty string")
         if name.lower() in distinct and not spec.lenient:
-            raise _Invalid(key, spec, names, f"remove the second `{name}`", "each column once")
+            raise _invalid(key, spec, names, f"remove the second `{name}`", "each column once")
         distinct.setdefault(name.lower(), name)
     if spec.maximum and len(distinct) > spec.maximum:
-        raise _Invalid(key, spec, names, f"{key}='{next(iter(distinct.values()))}'")
+        raise _invalid(key, spec, names, f"{key}='{next(iter(distinct.values()))}'")
     return list(distinct.values())
 
 
@@ -105,14 +105,14 @@ def _integer(key: str, spec: Key, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not spec.minimum <= value <= spec.maximum:
         text = value.strip() if isinstance(value, str) else ""
         meant = re.fullmatch("[0-9]{1,9}", text) and spec.minimum <= int(text) <= spec.maximum
-        raise _Invalid(key, spec, _found(value), f"{key}={int(text)}" if meant else "")
+        raise _invalid(key, spec, _found(value), f"{key}={int(text)}" if meant else "")
     return value
 
 
 def _number(key: str, spec: Key, value: Any) -> float:
     valid = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not valid or not (spec.minimum or 0) < value <= (spec.maximum or value):
-        raise _Invalid(key, spec, _found(value))
+        raise _invalid(key, spec, _found(value))
     return float(value) if isinstance(value, float) else int(value)
 
 
@@ -124,39 +124,39 @@ def _size(key: str, spec: Key, value: Any) -> int:
     if size < 1:
         text = re.match("^ *([0-9.]+) *([kmgt])(?:b|ib|bytes)? *$", str(value).lower())
         meant = f"{key}='{text[1]}{text[2].upper()}iB'" if text else ""
-        raise _Invalid(key, spec, f"'{value}'" if isinstance(value, str) else value, meant)
+        raise _invalid(key, spec, f"'{value}'" if isinstance(value, str) else value, meant)
     return size
 
 
 def _choice(key: str, spec: Key, value: Any) -> str:
     if not isinstance(value, str) or value.lower() not in spec.choices:
         near = spec.aliases.get(str(value).lower()) or nearest_name(str(value), spec.choices)
-        raise _Invalid(key, spec, value, f"{key}='{near or spec.default or spec.choices[0]}'")
+        raise _invalid(key, spec, value, f"{key}='{near or spec.default or spec.choices[0]}'")
     return value.lower()
 
 
 def _mapping(key: str, spec: Key, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise _Invalid(key, spec, value)
+        raise _invalid(key, spec, value)
     for name, entry in value.items():
         if not isinstance(name, str) or not isinstance(entry, (str, int, float)):
             expected = "string keys with values that are strings, numbers or booleans"
-            raise _Invalid(key, spec, f"{name}: {entry}", expected=expected)
+            raise _invalid(key, spec, f"{name}: {entry}", expected=expected)
         for pattern, allowed, expected, instead in spec.refused:
             if re.match(pattern, name) and str(entry) != allowed:
-                raise _Invalid(key, spec, f"{name} = {entry}", instead.format(name=name), expected)
+                raise _invalid(key, spec, f"{name} = {entry}", instead.format(name=name), expected)
     return value
 
 
 def _text(key: str, spec: Key, value: Any) -> str:
     if not isinstance(value, str) or not re.match(spec.pattern, value):
-        raise _Invalid(key, spec, value)
+        raise _invalid(key, spec, value)
     return value.strip()
 
 
 def _boolean(key: str, spec: Key, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _Invalid(key, spec, value)
+        raise _invalid(key, spec, value)
     return value
 
 

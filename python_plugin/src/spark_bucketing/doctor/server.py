@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from spark_bucketing.errors import ProjectError, SparkError, State
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.output import STATE_STYLES, console_on, print_template, write_json
-from spark_bucketing.project.freshness import read_project
-from spark_bucketing.tables.warehouse import BUILT, Warehouse
+from spark_bucketing.project.manifest import read_project
+from spark_bucketing.sql import settings_of
+from spark_bucketing.tables.warehouse import BUILT, SETTINGS, Warehouse
 from spark_bucketing.units import has_union_bug, version_numbers
 
 _PACKAGE = "spark_bucketing"
@@ -38,43 +39,8 @@ def wrong(subject: str, found: str, instead: str) -> Diagnosis:
     return Diagnosis(subject, found, "wrong", instead)
 
 
-class _Setting(NamedTuple):
-    name: str
-    right: str  # true, false, or 0; for 0, negative numbers are also correct
-    effect: str  # effect of any other value
-
-    def is_right(self, value: str) -> bool:
-        given = value.strip().lower()
-        return given == self.right or (self.right == "0" and re.fullmatch(r"0+|-\d+", given) is not None)
-
-
-_HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
-_LOSES = "Spark silently skips unreadable files, so the materializations refuse to copy data"
 _RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
 _STAGING, _UNIQUE_NAMES = "spark.hadoop.fs.s3a.committer.name", "spark.hadoop.fs.s3a.committer.staging.unique-filenames"
-# The defaults are correct in every Spark version, so the checks cover only explicit values.
-SETTINGS = (
-    _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
-    _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
-    _Setting("spark.bucketing.write.atomic", "true", "queries can miss rows during an INSERT OVERWRITE"),
-    _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
-    _Setting(_RECORDS_PER_FILE, "0", "Spark splits a bucket into several files"),
-    _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
-    _Setting("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER),
-    _Setting("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER),
-    _Setting("spark.sql.hive.convertInsertingUnpartitionedTable", "true", _HIVES_READER),
-    _Setting("spark.sql.hive.manageFilesourcePartitions", "true", "Spark has no metadata for individual partitions"),
-    _Setting("spark.sql.runSQLOnFiles", "true", "the materializations cannot read directories"),
-    _Setting(
-        "spark.sql.optimizer.disableHints",
-        "false",
-        "without the extension, each write creates several files per bucket",
-    ),
-    _Setting("spark.sql.parser.escapedStringLiterals", "false", "string literals in SQL have a different meaning"),
-    _Setting("spark.sql.caseSensitive", "false", "Spark cannot find columns by their names in the metastore"),
-    _Setting("spark.sql.files.ignoreCorruptFiles", "false", _LOSES),
-    _Setting("spark.sql.files.ignoreMissingFiles", "false", _LOSES),
-)
 _ANSI = "spark.sql.ansi.enabled"
 # Plugins whose columnar rules replace bucketed scans. Comet keeps them if its extension comes last.
 _ENGINES = ("gluten", "rapids", "velox")
@@ -129,7 +95,7 @@ def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     """Check the target's Spark in an open session, without changing anything."""
-    settings = {key.lower(): value for key, value in warehouse.settings().items()}
+    settings = {key.lower(): value for key, value in settings_of(warehouse.rows).items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
     description = warehouse.extension_description()
@@ -310,6 +276,6 @@ _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.versi
 def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
     """Write the results of all checks, in text with one line for each subject, and the remedy below it."""
     if form == "json":
-        write_json({"target": target, "examined": [vars(one) for one in found]}, file)
+        write_json({"target": target, "examined": found}, file)
     else:
         print_template(console_on(file), __file__, "report.txt", found=found, styles=STATE_STYLES)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from spark_bucketing import sql
 from spark_bucketing.doctor.server import Diagnosis, wrong
 from spark_bucketing.spec import (
     HASH_OF_VERSION,
     STATED_VERSIONS,
     VERSION_OF_HASH,
     VERSION_PROPERTY,
+    BucketSpec,
     are_compatible,
-    stated_version,
 )
-from spark_bucketing.tables import sql
-from spark_bucketing.tables.metadata import describe_table
-from spark_bucketing.tables.model import TableMetadata
+from spark_bucketing.tables.metadata import TableMetadata, describe_table
 from spark_bucketing.tables.warehouse import Warehouse
 from spark_bucketing.units import count, some
 
@@ -51,7 +51,7 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
         return
     of_spark = [table for table in tables if table.spec and not table.spec.in_hive_layout]
     of_hive = [table for table in tables if table.spec and table.spec.in_hive_layout]
-    refused = [table for table in of_hive if stated_version(table.details) not in HASH_OF_VERSION]
+    refused = [table for table in of_hive if table.version not in HASH_OF_VERSION]
     unhashed = [table for table in of_hive if table not in refused and _unhashed(table)]
     others = [table for table in of_hive if table not in refused and table not in unhashed]
     is_checked = not others or warehouse.has_extension()
@@ -79,59 +79,57 @@ def examine_tables(warehouse: Warehouse, schema: str) -> Iterator[Diagnosis]:
     if refused:
         yield wrong(
             "Trino",
-            f"cannot read {_names(refused)}, because {VERSION_PROPERTY} is '{stated_version(refused[0].details)}' "
+            f"cannot read {_names(refused)}, because {VERSION_PROPERTY} is '{refused[0].version}' "
             f"instead of {STATED_VERSIONS}",
             f"run `spark-bucketing table seal` to find the version of the rows, and set {VERSION_PROPERTY} to it",
-        )
-
-
-class _Buckets(NamedTuple):
-    """Bucket columns and a number of buckets; 0 if unbucketed."""
-
-    number: int
-    columns: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{count(self.number, 'bucket')} by ({', '.join(self.columns)})" if self.number else "no buckets"
-
-    def is_read_with(self, other: _Buckets) -> bool:
-        """Return whether Trino reads partitions with these buckets in a table with the other buckets."""
-        few, many = sorted((self.number, other.number))
-        return (
-            few > 0 and self.columns == other.columns and are_compatible(few, many) and (many // few).bit_count() == 1
         )
 
 
 class _Partitions(NamedTuple):
     """Partitions with the same buckets in their descriptors, and with the same seals apart from the files."""
 
-    described: _Buckets
-    sealed: _Buckets
+    # None without buckets. The specs state only the number of buckets and the bucket columns.
+    described: BucketSpec | None
+    sealed: BucketSpec | None
     version: str  # of the seals; empty for partitions without a seal in the Hive layout
     number: int
     first: str  # in the order of the partitions' names; empty for a table without partitions
 
 
+def _is_read_with(spec: BucketSpec | None, table: BucketSpec) -> bool:
+    """Return whether Trino reads partitions with this spec in a table with another one."""
+    if spec is None or spec.bucket_columns != table.bucket_columns:
+        return False
+    few, many = sorted((spec.num_buckets, table.num_buckets))
+    return are_compatible(few, many) and (many // few).bit_count() == 1
+
+
 def _groups(warehouse: Warehouse, table: TableMetadata) -> Sequence[_Partitions]:
-    found = []
-    for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name)))):
-        described, sealed = (
-            _Buckets(row[f"{of}buckets"] or 0, tuple(json.loads(row[f"{of}columns"] or "[]"))) for of in ("", "sealed_")
+    def spec(buckets: int | None, columns: str | None) -> BucketSpec | None:
+        return BucketSpec(buckets, tuple(json.loads(columns or "[]")), (), "hive") if buckets else None
+
+    groups = [
+        _Partitions(
+            spec(row["buckets"], row["columns"]),
+            spec(row["sealed_buckets"], row["sealed_columns"]),
+            VERSION_OF_HASH.get(row["hash"], ""),
+            row["partitions"],
+            row["first"],
         )
-        version = VERSION_OF_HASH.get(row["hash"], "")
-        found.append(_Partitions(described, sealed, version, row["partitions"], row["first"]))
-    return sorted(found, key=lambda group: group.first)
+        for row in warehouse.rows(SPECS.format(sql.text(sql.table(table.name))))
+    ]
+    return sorted(groups, key=lambda group: group.first)
 
 
 def _lost_by_hive(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Diagnosis]:
     """Yield a diagnosis if partitions have another number of buckets than the table, unlike Hive assumes."""
     number = table.spec.num_buckets if table.spec else 0
-    evolved = [group for group in groups if table.columns and group.described.number not in (0, number)]
-    if evolved:
+    evolved = [group for group in groups if group.described and group.described.num_buckets != number]
+    if table.columns and evolved and evolved[0].described:
         yield Diagnosis(
             "Hive",
             f"can lose rows of {_first(table, evolved)}, in sort-merge-bucket and bucket map joins: "
-            f"{count(evolved[0].described.number, 'bucket')}, but the table has {number:,}",
+            f"{count(evolved[0].described.num_buckets, 'bucket')}, but the table has {number:,}",
             instead="use external tables and Hive's default hive.disable.unsafe.external.table.operations=true, or "
             f"run `spark-bucketing table rewrite {'.'.join(sql.parts(table.name))}`",
         )
@@ -141,21 +139,21 @@ def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Di
     """Yield one diagnosis if Trino refuses partitions of a table, or looks for their rows in the wrong buckets."""
     if table.spec is None:
         return
-    of_table = _Buckets(table.spec.num_buckets, table.spec.bucket_columns)
-    refused = [group for group in groups if table.columns and not group.described.is_read_with(of_table)]
+    of_table = replace(table.spec, sort_columns=(), bucket_hash="hive")
+    refused = [group for group in groups if table.columns and not _is_read_with(group.described, of_table)]
     unlike_files = [group for group in groups if not table.columns and group.version and group.sealed != of_table]
-    stated = stated_version(table.details)
+    stated = table.version
     others = [group for group in groups if group.version not in ("", stated)]
     found, seals, commands = [], [], []
     if refused:
         found.append(
             f"fails with HIVE_PARTITION_SCHEMA_MISMATCH if a query reads {_first(table, refused)}: "
-            f"{refused[0].described} in the metastore, but the table has {of_table}"
+            f"{_buckets(refused[0].described)} in the metastore, but the table has {of_table.buckets}"
         )
     if unlike_files:
         found.append(
             f"fails with HIVE_INVALID_BUCKET_FILES if a query reads {_names([table])}: the files have "
-            f"{unlike_files[0].sealed}, but the table has {of_table}"
+            f"{_buckets(unlike_files[0].sealed)}, but the table has {of_table.buckets}"
         )
         commands.append(
             "rebuild the table with `dbt run --full-refresh`, which writes the files with the table's buckets"
@@ -167,18 +165,22 @@ def _misread(table: TableMetadata, groups: Sequence[_Partitions]) -> Iterator[Di
             f"{VERSION_PROPERTY} {others[0].version}, but the table states '{stated}'"
         )
         seals.append("compares the rows with both versions and reports the fix")
-    if any(group.sealed.is_read_with(of_table) for group in refused):
+    if any(_is_read_with(group.sealed, of_table) for group in refused):
         seals.append("writes the sealed buckets of a partition to the metastore")
     name = ".".join(sql.parts(table.name))
     if seals:
         commands.insert(0, f"run `spark-bucketing table seal {name}`, which {', and '.join(seals)}")
-    if not all(group.sealed.is_read_with(of_table) for group in refused):
+    if not all(_is_read_with(group.sealed, of_table) for group in refused):
         commands.append(
             f"run `spark-bucketing table rewrite {name}`, which rewrites partitions with the table's buckets"
         )
     if found:
         # Projects evolve partitions on purpose, and may not use Trino. Wrong seals are an error for everyone.
         yield Diagnosis("Trino", "; ".join(found), "wrong" if others else "ok", "; then ".join(commands))
+
+
+def _buckets(spec: BucketSpec | None) -> str:
+    return spec.buckets if spec else "no buckets"
 
 
 def _first(table: TableMetadata, groups: Sequence[_Partitions]) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.document import PhysicalPlan, TableFacts, read_plan
-
-Rows = Callable[[str], list[dict[str, Any]]]
-"""Runs a SQL statement, and returns its rows as dictionaries by column name."""
+from spark_bucketing.sql import Rows
 
 
 class Planner:

@@ -13,7 +13,7 @@ from itertools import groupby, takewhile
 from math import gcd
 
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.model import Partition, TableMetadata
+from spark_bucketing.tables.metadata import Partition, TableMetadata
 
 # Adjacent partitions with the same status and bucket spec.
 PartitionRun = tuple[Partition, ...]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from json import loads
 from urllib.parse import unquote
 
+from spark_bucketing import sql
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.tables import sql
-from spark_bucketing.tables.metadata import existing_table
-from spark_bucketing.tables.model import TableMetadata
+from spark_bucketing.tables.metadata import TableMetadata, existing_table
 from spark_bucketing.tables.warehouse import Warehouse
 
 _FOLDER = "_file_statistics"
@@ -84,34 +83,34 @@ def as_organized(table: TableMetadata) -> Organized | None:
     return Organized(table, next(iter(found.get("range_by", [])), None), tuple(found.get("implicit_partition_by", [])))
 
 
-def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
+def read_file_statistics(warehouse: Warehouse, organized: Organized) -> list[FileStats]:
     """Return the table's files with their statistics. Spark reads the file footers, but no rows."""
     listed = (
-        f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
-        f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
+        f"select {_tail(organized)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
+        f" max(_metadata.file_modification_time) as modified from {sql.table(organized.table.name)} group by _metadata.file_path"  # noqa: E501
     )
-    return _files(warehouse, of, listed, [], _texts(of, "saved."))
+    return _files(warehouse, organized, listed, [], _texts(organized, "saved."))
 
 
-def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
+def verify_file_statistics(warehouse: Warehouse, organized: Organized) -> list[FileStats]:
     """Compare the stored statistics with those of the rows, all of which Spark reads once."""
     compared = [
-        *(["lower", "upper", "nulls"] if of.range_by else []),
-        *(["implicit_partition"] if of.implicit_partition_by else []),
+        *(["lower", "upper", "nulls"] if organized.range_by else []),
+        *(["implicit_partition"] if organized.implicit_partition_by else []),
     ]
     same = " and ".join(f"actual.{name} <=> saved.{name}" for name in [*compared, "rows", "checksum"])
-    overlap = f"{_follows(of)} as overlaps" if of.range_by else "false as overlaps"
-    return _files(warehouse, of, _truth(of), _texts(of, "actual."), [f"{same} as same", overlap])
+    overlap = f"{_follows(organized)} as overlaps" if organized.range_by else "false as overlaps"
+    return _files(warehouse, organized, _truth(organized), _texts(organized, "actual."), [f"{same} as same", overlap])
 
 
-def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
+def repair_file_statistics(warehouse: Warehouse, organized: Organized) -> int:
     """Replace all statistics with one file, computed from all rows; return the number of files that it covers.
 
     After an interruption, the table may have no statistics, and queries read all files.
     """
-    warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
+    warehouse.rows(f"cache table {_TRUTH} as {_truth(organized)}")
     try:
-        folder = sql.text(of.folder)
+        folder = sql.text(organized.folder)
         warehouse.rows(
             f"insert overwrite directory {folder} using parquet select /*+ coalesce(1) */ * from {_TRUTH}"  # noqa: S608
         )
@@ -120,22 +119,22 @@ def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
         warehouse.rows(f"drop view if exists {_TRUTH}")
 
 
-def _tail(of: Organized) -> str:
-    return f"substring_index(_metadata.file_path, '/', {-1 - len(of.table.columns)})"
+def _tail(organized: Organized) -> str:
+    return f"substring_index(_metadata.file_path, '/', {-1 - len(organized.table.columns)})"
 
 
-def _truth(of: Organized) -> str:
+def _truth(organized: Organized) -> str:
     """Return a query that computes the statistics from the rows, as the extension does when it writes files."""
-    partition = [column.name for column in of.table.columns]
-    groups = [("partition", partition), ("implicit_partition", list(of.implicit_partition_by))]
+    partition = [column.name for column in organized.table.columns]
+    groups = [("partition", partition), ("implicit_partition", list(organized.implicit_partition_by))]
     columns = [
-        f"{_tail(of)} as file",
+        f"{_tail(organized)} as file",
         "max(_metadata.file_size) as bytes",
         "max(_metadata.file_modification_time) as modified",
         *(f"struct({', '.join(map(sql.name, names))}) as {alias}" for alias, names in groups if names),
     ]
-    if of.range_by:
-        value = sql.name(of.range_by)
+    if organized.range_by:
+        value = sql.name(organized.range_by)
         columns += [
             f"struct(min({value}) as {value}) as lower",
             f"struct(max({value}) as {value}) as upper",
@@ -145,18 +144,18 @@ def _truth(of: Organized) -> str:
         f"cast({sql.name(column.name)} as string)"
         if re.search("map<|variant", column.type.lower())
         else sql.name(column.name)
-        for column in of.table.all_columns
+        for column in organized.table.all_columns
     )
     columns += ["count(*) as rows", f"sum(cast(xxhash64({', '.join(hashed)}) as decimal(38, 0))) as checksum"]
-    by = ", ".join(["_metadata.file_path", *map(sql.name, [*partition, *of.implicit_partition_by])])
-    return f"select {', '.join(columns)} from {sql.table(of.table.name)} group by {by}"  # noqa: S608
+    by = ", ".join(["_metadata.file_path", *map(sql.name, [*partition, *organized.implicit_partition_by])])
+    return f"select {', '.join(columns)} from {sql.table(organized.table.name)} group by {by}"  # noqa: S608
 
 
-def _follows(of: Organized) -> str:
+def _follows(organized: Organized) -> str:
     """Return a SQL expression that is true if a file's minimum is at most the maximum of some earlier file."""
     groups = [
-        *(["actual.partition"] if of.table.columns else []),
-        *(["actual.implicit_partition"] if of.implicit_partition_by else []),
+        *(["actual.partition"] if organized.table.columns else []),
+        *(["actual.implicit_partition"] if organized.implicit_partition_by else []),
     ]
     by = f"partition by {', '.join(groups)} " if groups else ""
     before = (
@@ -166,24 +165,24 @@ def _follows(of: Organized) -> str:
     return f"coalesce(actual.lower <= {before}, false)"
 
 
-def _texts(of: Organized, table: str = "") -> list[str]:
+def _texts(organized: Organized, table: str = "") -> list[str]:
     """Return SQL expressions for the values of the statistics as text."""
     texts = []
-    if of.implicit_partition_by:
+    if organized.implicit_partition_by:
         texts.append(f"cast({table}implicit_partition as string) as implicit_partition")
-    if of.range_by:
-        value = sql.name(of.range_by)
+    if organized.range_by:
+        value = sql.name(organized.range_by)
         texts += [f"cast({table}{end}.{value} as string) as {end}" for end in ("lower", "upper")]
         texts.append(f"{table}nulls as nulls")
     return texts
 
 
 def _files(
-    warehouse: Warehouse, of: Organized, actual: str, columns: Sequence[str], compared: Sequence[str]
+    warehouse: Warehouse, organized: Organized, actual: str, columns: Sequence[str], compared: Sequence[str]
 ) -> list[FileStats]:
     """Return the files that a query describes, with columns from the query and from the stored statistics."""
     columns = ["actual.file", "actual.bytes", "actual.rows", *columns]
-    stored = f"{of.folder}/*"
+    stored = f"{organized.folder}/*"
     try:
         # An entry is a directory that a write created, or the file that a repair created.
         is_there = bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(stored)} limit 1"))  # noqa: S608

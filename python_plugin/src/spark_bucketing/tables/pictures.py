@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import groupby
 from typing import NamedTuple
 
-from spark_bucketing.tables.bucketed_files import SpecFiles
 from spark_bucketing.tables.file_statistics import FileStats, Organized
+from spark_bucketing.tables.overview import SpecFiles
 from spark_bucketing.units import count, size
 
 MOST_BARS, MOST_FILES = 256, 200
@@ -65,9 +65,9 @@ def file_bars(files: Sequence[FileStats]) -> Picture:
     return _bars("Rows per file", bars, "{:,}".format, _cut(files))
 
 
-def file_ranges(of: Organized, files: Sequence[FileStats]) -> Picture | None:
+def file_ranges(organized: Organized, files: Sequence[FileStats]) -> Picture | None:
     """Return the ranges of files, or None if their values are neither numbers nor dates and times."""
-    read, ranged = _reader(of), [(file, file.lower, file.upper) for file in files if file.lower and file.upper]
+    read, ranged = _reader(organized), [(file, file.lower, file.upper) for file in files if file.lower and file.upper]
     try:
         known = [(_group(file), read(lower), read(upper), file) for file, lower, upper in ranged] if read else []
     # Such as a year after 9999.
@@ -86,7 +86,7 @@ def file_ranges(of: Organized, files: Sequence[FileStats]) -> Picture | None:
             marks.append(Mark(_title(file), float(high - low) * scale, low <= end, float(low - first[1]) * scale))
             end = max(high, end)
         groups.append((f"{folder} {values}".strip(), marks))
-    notes = [f"Range of {of.range_by} in each file", *_cut(known)]
+    notes = [f"Range of {organized.range_by} in each file", *_cut(known)]
     several = sum(mark.is_special for _, marks in groups for mark in marks)
     notes += [f"{count(several, 'file')} in amber: the range overlaps an earlier file"] if several else []
     without = len(files) - len(known)
@@ -115,9 +115,11 @@ def _title(file: FileStats) -> str:
     return f"{file.name}: {values}{count(file.rows, 'row')}, {size(file.size)}"
 
 
-def _reader(of: Organized) -> Callable[[str], Decimal] | None:
+def _reader(organized: Organized) -> Callable[[str], Decimal] | None:
     """Return the function that reads a value of the range column, or None if the values have no place on an axis."""
-    column = next((one for one in of.table.all_columns if one.name.lower() == (of.range_by or "").lower()), None)
+    column = next(
+        (one for one in organized.table.all_columns if one.name.lower() == (organized.range_by or "").lower()), None
+    )
     if column and column.type.lower().startswith(("date", "timestamp")):
         return _moment
     return Decimal if column and column.is_number else None

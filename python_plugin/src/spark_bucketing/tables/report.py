@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from spark_bucketing import output
-from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, spec_data, write_json
-from spark_bucketing.tables.bucketed_files import FileSizes
+from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, write_json
 from spark_bucketing.tables.compatibility import (
     Merging,
     PartitionRun,
@@ -23,8 +21,8 @@ from spark_bucketing.tables.compatibility import (
     span,
 )
 from spark_bucketing.tables.file_statistics import FileState, FileStats
-from spark_bucketing.tables.model import Partition, Status, TableMetadata, total_size, words
-from spark_bucketing.tables.overview import Overview, Verification
+from spark_bucketing.tables.metadata import Partition, Status, TableMetadata, total_size
+from spark_bucketing.tables.overview import FileSizes, Overview
 from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
 from spark_bucketing.tables.rewrite import RewritePlan
 from spark_bucketing.units import count, size
@@ -45,8 +43,7 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
         console = console_on(file)
         print_rows(console, _TITLES, list(map(_cells, overviews)), _NUMBERS)
         for overview in overviews:
-            unreadable = overview.files.unreadable if overview.files else ""
-            for message in (*overview.findings, *filter(None, [unreadable, overview.advice])):
+            for message in (*overview.findings, *filter(None, [overview.unreadable, overview.advice])):
                 console.print(Text.assemble((overview.table.name, STATE_STYLES[overview.state]), ": ", message))
         for overview in overviews if details else ():
             if overview.merging and overview.table.columns:
@@ -59,18 +56,18 @@ def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file:
 
 def _write_page(schema: str, overviews: Sequence[Overview], file: TextIO) -> None:
     """Write the overviews as an HTML page: first the tables with findings, and then the largest ones."""
-    functions = (bucket_bars, count, file_bars, file_ranges, runs, span, words, zip)
+    functions = (bucket_bars, count, file_bars, file_ranges, runs, span, zip)
     template = output.template_beside(__file__, "report.html", *functions)
     shown = sorted(overviews, key=lambda one: (one.state == "ok", -(one.sizes.total if one.sizes else 0)))
     file.write(template.render(schema=schema, overviews=shown, titles=_TITLES, cells=_cells) + "\n")
 
 
 def _cells(overview: Overview) -> list[Text]:
-    files, organized, data = overview.files, overview.organized, overview_data(overview)
-    spec, partitions = files.spec if files else None, data["partitions"]
+    spec, organized, data = overview.spec, overview.organized, overview_data(overview)
+    partitions = data["partitions"]
     if organized and overview.table.columns:
         partitions = len({file.name.rpartition("/")[0] for file in overview.statistics or ()})
-    specs = [part.spec for part in (files.by_spec if files else overview.table.partitions) if part.spec]
+    specs = [part.spec for part in (overview.by_spec or overview.table.partitions) if part.spec]
     sizes = (data["bytes"] or dict.fromkeys(FileSizes._fields)).values()
     texts = [
         overview.table.name,
@@ -104,82 +101,80 @@ def _metadata(overview: Overview) -> str:
 
 def overview_data(overview: Overview) -> dict[str, Any]:
     """Convert an overview to JSON types."""
-    files, table, statistics = overview.files, overview.table, overview.statistics
+    spec, table, statistics = overview.spec, overview.table, overview.statistics
     numbers: dict[str, Any] = dict.fromkeys(("partitions", "files", "bytes", "rows"))
-    if files is None and statistics is None:
+    if spec is None and statistics is None:
         # A NOT CLUSTERED table with sealed partitions.
         numbers |= {"partitions": len(table.partitions), "files": sum(part.files for part in table.partitions)}
         numbers["bytes"] = dict.fromkeys(FileSizes._fields) | {"total": total_size(table.partitions)}
-    elif overview.state != "unknown":
-        numbers["partitions"] = files.partitions if files and table.columns else None
-        numbers |= {"files": len(files.files if files else statistics or ())}
-        numbers["rows"] = files.rows if files else sum(file.rows for file in statistics or ())
+    elif not overview.unreadable:
+        numbers["partitions"] = overview.partitions if spec and table.columns else None
+        numbers |= {"files": len(statistics or overview.files), "rows": overview.rows}
     if overview.sizes:
         numbers["bytes"] = overview.sizes._asdict()
     return {
         "table": table.name,
         "state": overview.state,
-        "spec": spec_data(files.spec) if files else None,
+        "spec": spec,
         "range_by": overview.organized.range_by if overview.organized else None,
         "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
         "format": table.file_format,
         **numbers,
-        "skew": files.skew if files else None,
+        "skew": overview.skew,
         "by_spec": [
             {
-                "spec": spec_data(part.spec),
-                "partitions": len(part.folders) if files and table.columns else None,
+                "spec": part.spec,
+                "partitions": len(part.folders) if table.columns else None,
                 "files": len(part.files),
                 "rows": part.rows,
                 "skew": part.skew,
             }
-            for part in (files.by_spec if files and overview.state != "unknown" else ())
+            for part in (() if overview.unreadable else overview.by_spec)
         ],
-        "findings": list(overview.findings),
+        "findings": overview.findings,
         "advice": overview.advice or None,
-        "unreadable": (files.unreadable if files else "") or None,
+        "unreadable": overview.unreadable or None,
         "seals": specs_data(table, overview.merging) if overview.merging else None,
-        "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
+        "file_statistics": statistics,
     }
 
 
 def write_verifications(
-    schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
+    schema: str, verified: Sequence[Overview], form: str, file: TextIO, details: bool = False
 ) -> None:
     """Write the findings about tables. With `details`, text reports also list partitions and files."""
     if form == "json":
         tables = [
             {
-                "table": one.overview.table.name,
-                "state": one.state,
-                "deep": one.is_deep,
-                "findings": list(one.findings),
-                "unknown": one.unknown or None,
-                "partitions": list(map(sealed_data, one.sealed)),
-                "file_statistics": list(map(asdict, one.statistics)),
+                "table": overview.table.name,
+                "state": overview.state,
+                "deep": overview.is_deep,
+                "findings": overview.findings,
+                "unknown": overview.unknown or None,
+                "partitions": overview.sealed,
+                "file_statistics": overview.statistics or (),
             }
-            for one in found
+            for overview in verified
         ]
         write_json({"schema": schema, "tables": tables}, file)
         return
     console = console_on(file)
-    for verification in found:
-        name = verification.overview.table.name
-        messages = [*verification.findings, *([verification.unknown] if verification.unknown else [])]
-        for message in messages or ["ok"]:
-            console.print(Text.assemble((name, STATE_STYLES[verification.state]), ": ", message))
-        if details and verification.sealed:
-            print_sealed(name, verification.sealed, console)
-        elif details and verification.statistics:
-            _print_statistics(name, verification.statistics, console)
-    if not found:
+    for overview in verified:
+        name = overview.table.name
+        for message in [*overview.findings, *filter(None, [overview.unknown])] or ["ok"]:
+            console.print(Text.assemble((name, STATE_STYLES[overview.state]), ": ", message))
+        if details and overview.sealed:
+            print_sealed(name, overview.sealed, console)
+        elif details and overview.statistics:
+            _print_statistics(name, overview.statistics, console)
+    if not verified:
         file.write(f"Schema {schema} has no bucketed or organized tables.\n")
 
 
 def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:
     """Write the files of a table with their statistics."""
     if form == "json":
-        write_json({"table": name, "files": [asdict(one) for one in files]}, file)
+        write_json({"table": name, "files": files}, file)
     else:
         _print_statistics(name, files, console_on(file))
 
@@ -226,7 +221,7 @@ def specs_data(table: TableMetadata, merging: Merging) -> dict[str, Any]:
 def print_specs(table: TableMetadata, merging: Merging, console: Console) -> None:
     """Print the bucket specs of partitions, and the ranges of partitions that Spark can read together."""
     found = runs(table.partitions)
-    console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
+    console.print(Text(f"{table.name}: {table.spec or 'no buckets'}, {count(len(table.partitions), 'partition')}"))
     if not found:
         return
     together = compatible_read(table, table.partitions, merging)
@@ -244,14 +239,14 @@ def _widest(run: PartitionRun) -> Partition:
 def _how(read: Read) -> str:
     if read.spec is None:
         return f"no, {read.why}"
-    return f"as {count(read.spec.num_buckets, 'bucket')} by ({', '.join(read.spec.bucket_columns)})"
+    return f"as {read.spec.buckets}"
 
 
 def _run(run: PartitionRun) -> dict[str, Any]:
     return {
         **_range(run),
         "status": run[0].status,
-        "spec": spec_data(run[0].spec),
+        "spec": run[0].spec,
         "problem": run[0].problem or None,
         "files": sum(partition.files for partition in run),
         "bytes": total_size(run),
@@ -264,14 +259,13 @@ def _range(partitions: Sequence[Partition]) -> dict[str, Any]:
 
 
 def _read(read: Read) -> dict[str, Any]:
-    number, columns = (read.spec.num_buckets, list(read.spec.bucket_columns)) if read.spec else (None, None)
-    return {**_range(read.partitions), "num_buckets": number, "bucket_columns": columns, "why": read.why or None}
+    return {**_range(read.partitions), "spec": read.spec, "why": read.why or None}
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
     """Write which partitions are sealed, or can be sealed in a dry run, and why the others are not."""
     if form == "json":
-        write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
+        write_json({"table": table, "dry_run": dry_run, "partitions": found}, file)
     else:
         print_sealed(table, found, console_on(file))
 
@@ -281,25 +275,12 @@ def print_sealed(table: str, found: Sequence[Partition], console: Console) -> No
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     values = {"table": table, "found": found, "status": Status, "sums": sums}
-    print_template(console, __file__, "sealed.txt", count, size, words, **values)
-
-
-def sealed_data(part: Partition) -> dict[str, Any]:
-    """Convert a partition from the result of SEAL BUCKETS to JSON types."""
-    return {
-        "partition": part.name,
-        "status": part.status,
-        "spec": spec_data(part.spec),
-        "files": part.files,
-        "bytes": part.size,
-        "files_read": part.files_read,
-        "problem": part.problem or None,
-    }
+    print_template(console, __file__, "sealed.txt", count, size, **values)
 
 
 def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write which partitions a rewrite replaces, and their numbers of files and bytes."""
-    print_template(console_on(file), __file__, "plan.txt", count, size, total_size, words, plan=plan)
+    print_template(console_on(file), __file__, "plan.txt", count, size, total_size, plan=plan)
 
 
 def _print_ranges(console: Console, what: str, ranges: Iterable[tuple[Sequence[Partition], str]]) -> None:

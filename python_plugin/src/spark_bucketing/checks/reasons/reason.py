@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from inspect import isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
 from spark_bucketing.checks.checked_query import ExchangeOrSort, Topic
-from spark_bucketing.checks.results import Change, Level
+from spark_bucketing.checks.results import Change, Finding, Level
 from spark_bucketing.plan.document import PlanNode
 from spark_bucketing.plan.operators import Operator
-from spark_bucketing.spec import BucketSpec
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Reason:
     slug: str  # its name, with which users allow it
     summary: str  # one line for lists
     about: tuple[str, ...]  # the values of ExchangeOrSort.about that it explains
-    # Returns an Explanation, or None if the reason does not apply; for a project, yields findings.
+    # Returns a finding, or None if the reason does not apply; for a project, yields findings.
     find: Callable[..., Any]
 
     @property
@@ -39,14 +39,11 @@ def _sections() -> Mapping[str, str]:
     return {slug: body.strip() for slug, body in re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", text, re.M | re.S)}
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """Why a reason applies: a message, and possible changes in order of their cost, cheapest first."""
-
-    message: str
-    tables: tuple[str, ...] = ()
-    changes: tuple[Change, ...] = ()
-    level: Level = "warning"  # level of a project finding
+def explained(
+    message: str, tables: Iterable[str | None] = (), changes: Iterable[Change] = (), level: Level = "note"
+) -> Finding:
+    """Return the finding of a reason that applies, with possible changes in order of their cost, cheapest first."""
+    return Finding("", message, tuple(filter(None, tables)), level, changes=tuple(changes))
 
 
 def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
@@ -59,12 +56,16 @@ def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
         slug, summary = function.__name__.replace("_", "-"), str(function.__doc__).removesuffix(".")
         summary = summary if summary.startswith("Spark") else summary[0].lower() + summary[1:]
 
-        def find(step: ExchangeOrSort) -> Explanation | None:
-            table = getattr(step, of)
-            found: Explanation | None = function(step, table) if table else None
-            return replace(found, tables=found.tables or (table.name,)) if found else None
+        def find(step: ExchangeOrSort) -> Finding | None:
+            table = getattr(step, of) if of else None
+            found: Finding | None = function(step, table) if table else None if of else function(step)
+            default = (table.name,) if table else ()
+            return replace(found, reason=slug, tables=found.tables or default) if found else None
 
-        return Reason(slug, summary, about or (Topic.EXCHANGE,), find if of else function)
+        def find_all(project: object) -> Iterator[Finding]:
+            return (replace(found, reason=slug) for found in function(project))
+
+        return Reason(slug, summary, about or (Topic.EXCHANGE,), find_all if isgeneratorfunction(function) else find)
 
     return made
 
@@ -72,11 +73,6 @@ def reason(*about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
 def series(items: Sequence[str]) -> str:
     """Format a list as `a`, `a and b`, or `a, b and c`."""
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + f" and {items[-1]}" if items else "nothing"
-
-
-def buckets(spec: BucketSpec) -> str:
-    """Format a bucket spec as `8 buckets by k`."""
-    return f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'} by {series(spec.bucket_columns)}"
 
 
 def purpose(step: ExchangeOrSort) -> str:

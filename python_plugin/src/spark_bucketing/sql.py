@@ -1,11 +1,49 @@
-"""Format names and values as Spark SQL."""
+"""Run SQL over a connection of any kind, change a session's settings with SQL, and format names and values."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
-from spark_bucketing.tables.model import Column
+if TYPE_CHECKING:
+    from spark_bucketing.tables.metadata import Column
+
+Rows = Callable[[str], list[dict[str, Any]]]
+"""Runs a SQL statement, and returns its rows as dictionaries by column name."""
+
+
+class Statements(Protocol):
+    """Runs SQL statements, over a connection of any kind."""
+
+    kind: str  # for reports
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run a statement, and return its rows as dictionaries by column name."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def settings_of(rows: Rows) -> dict[str, str]:
+    """Return the settings that are set explicitly in a session."""
+    return {str(row["key"]): str(row["value"]) for row in rows("set")}
+
+
+@contextmanager
+def with_settings(rows: Rows, settings: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Apply settings inside the block, and restore them at its end. With None, restore all that it changed."""
+    before = settings_of(rows)
+    try:
+        for key, value in (settings or {}).items():
+            rows(f"set {key} = {value}")
+        yield
+    finally:
+        for key, value in settings_of(rows).items():
+            if value != before.get(key) and (settings is None or key in settings):
+                rows(f"set {key} = {before[key]}" if key in before else f"reset {key}")
+
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 # Columns of bucket_specs(). Arrays are converted to text, because some connections return them as text.
