@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from spark_bucketing.errors import EventLogError, PlanError
@@ -128,43 +128,6 @@ class Work(Cost):
 
 
 @dataclass
-class Statement:
-    """A finished SQL statement, including other executions that it started."""
-
-    application: str
-    started: int  # milliseconds since 1970
-    ended: int = 0
-    node: str = ""  # dbt's unique id, from the query comment
-    invocation: str = ""  # dbt's invocation id, or a number if the query comment does not contain the id
-    target: str = ""  # dbt's target, if the query comment contains it
-    by_dbt: bool = False
-    writes: bool = False  # whether it writes a table, even if the table is unknown
-    table: str = ""  # the table that it writes, if known
-    creates: bool = False  # whether it creates the table from a query
-    has_buckets: bool = False  # whether it writes into buckets
-    failed: bool = False
-    work: Work = field(default_factory=Work)
-    operators: Operators = field(default_factory=dict)
-    bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
-    gaps: int = 0  # gaps in the log before the end of the statement
-    number: int = 0  # of its execution
-    root: int = 0  # number of the execution that started it, or its own
-    values: dict[int, int] = field(default_factory=dict)  # accumulators
-    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
-
-    def add(self, part: Statement) -> None:
-        """Add another execution that the statement started."""
-        self.work.add(part.work)
-        # The first table that the parts write counts.
-        if not self.table:
-            self.table, self.creates = part.table, part.creates
-        self.writes |= part.writes
-        self.has_buckets |= part.has_buckets
-        add_operators(self.operators, part.operators)
-        self.bucketed |= part.bucketed
-
-
-@dataclass
 class Run:
     """One run of one dbt node, which consists of all statements of this run."""
 
@@ -174,7 +137,6 @@ class Run:
     writes: bool = True  # False for queries of a node without a build, such as `dbt show`
     work: Work = field(default_factory=Work)
     operators: Operators = field(default_factory=dict)
-    gaps: int = 0  # gaps in the log before the first statement
 
     @property
     def counts(self) -> bool:
@@ -186,13 +148,36 @@ class Run:
         """Return the seconds between the start of the first statement and the end of the last statement."""
         return (self.ended - self.started) / 1000
 
-    def add(self, statement: Statement) -> None:
-        """Add a statement to the run."""
-        self.started, self.ended = min(self.started, statement.started), max(self.ended, statement.ended)
-        self.failed |= statement.failed or statement.gaps != self.gaps
-        self.writes |= statement.writes
-        self.work.add(statement.work)
-        add_operators(self.operators, statement.operators)
+    def add_costs(self, part: Run) -> None:
+        """Add the work and the operators of a part of the run."""
+        self.writes |= part.writes
+        self.work.add(part.work)
+        add_operators(self.operators, part.operators)
+
+
+@dataclass
+class Statement(Run):
+    """A finished SQL statement, including other executions that it started."""
+
+    invocation: Invocation = ("", "")
+    node: str = ""  # dbt's unique id from the query comment, else `table.` and the table that it writes, else AD_HOC
+    target: str = ""  # dbt's target, if the query comment contains it and a node
+    by_dbt: bool = False
+    writes: bool = False  # whether it writes a table, even if the table is unknown
+    table: str = ""  # the table that it writes, if known
+    creates: bool = False  # whether it creates the table from a query
+    has_buckets: bool = False  # whether it writes into buckets
+    bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
+    gaps: int = 0  # gaps in the log before the end of the statement
+
+    def add(self, part: Statement) -> None:
+        """Add another execution that the statement started."""
+        self.add_costs(part)
+        # The first table that the parts write counts.
+        if not self.table:
+            self.table, self.creates = part.table, part.creates
+        self.has_buckets |= part.has_buckets
+        self.bucketed |= part.bucketed
 
 
 @dataclass
@@ -203,28 +188,9 @@ class Measured:
     runs: dict[str, dict[Invocation, Run]] = field(default_factory=dict)  # by node
     ad_hoc_operators: Operators = field(default_factory=dict)  # of statements outside dbt
     bucketed: dict[str, set[str]] = field(default_factory=dict)  # by bucketed table: nodes that read it as bucketed
-    # The tables that each node writes, and whether it creates them from a query or writes them into buckets.
-    writes: dict[str, dict[str, bool]] = field(default_factory=dict)
     writers: dict[str, str] = field(default_factory=dict)  # by table: the node to which it belongs
     ad_hoc: int = 0  # number of statements outside dbt that shuffled or sorted
     target: str = ""  # the dbt target of the runs, if their query comments contain it
-
-    def add(self, other: Measured) -> None:
-        """Add the runs, operators and tables of other statements from the same logs."""
-        for node, runs in other.runs.items():
-            self.runs.setdefault(node, {}).update(runs)
-        for table, nodes in other.bucketed.items():
-            self.bucketed.setdefault(table, set()).update(nodes)
-        for node, tables in other.writes.items():
-            for table, is_built in tables.items():
-                self.add_write(node, table, is_built)
-        add_operators(self.ad_hoc_operators, other.ad_hoc_operators)
-        self.ad_hoc += other.ad_hoc
-
-    def add_write(self, node: str, table: str, is_built: bool) -> None:
-        """Add a table that a node writes."""
-        of_node = self.writes.setdefault(node, {})
-        of_node[table] = of_node.get(table, False) or is_built
 
     def runs_of(self, node: str) -> list[Run]:
         """Return the successful runs of a node, oldest first."""
@@ -271,32 +237,40 @@ class Measured:
         return _sums(self.operators.values()).get(UNATTRIBUTED, Cost())
 
 
-def _sums(of_nodes: Iterable[Operators]) -> dict[TableKeys, Cost]:
+def _sums(parts: Iterable[Operators]) -> dict[TableKeys, Cost]:
     found: dict[TableKeys, Cost] = {}
-    for operators in of_nodes:
+    for operators in parts:
         for costs in operators.values():
             add_keys(found, costs)
     return found
 
 
 @dataclass
+class _Execution:
+    """A statement that has not ended, or whose plan may follow."""
+
+    statement: Statement
+    number: int
+    root: int  # number of the execution that started it, or its own
+    values: dict[int, int] = field(default_factory=dict)  # accumulators
+    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
+
+
+@dataclass
 class _Application:
-    """A Spark application in a log: the statements that have ended, by dbt target, and those that have not."""
+    """A Spark application in a log."""
 
     id: str
-    of_targets: dict[str, Measured] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)  # in the order in which they ended
     events: int = 0
     is_complete: bool = False  # whether the application itself has ended
-    running: dict[int, Statement] = field(default_factory=dict)  # by execution, without an end
-    ended: Statement | None = None  # the statement that ended last, whose plan may follow
+    running: dict[int, _Execution] = field(default_factory=dict)  # by number
+    ended: _Execution | None = None  # the execution that ended last, whose plan may follow
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
     gaps: int = 0
     # The number of the current dbt invocation, and whether it has run nodes.
     invocation: int = 0
     in_nodes: bool = False
-    last: Run | None = None
-    gaps_of_runs: int = 0  # gaps before the last statement of a run
-    open: dict[int, Run] = field(default_factory=dict)  # runs that may have more statements
 
     def fold(self, event: str, line: bytes) -> None:
         """Apply an event."""
@@ -308,11 +282,10 @@ class _Application:
         if event == "SQLExecutionEnd":
             self._end(data)
         elif event == "SQLExecutionStart":
-            comment = query_comment(str(data.get("description") or ""))
-            fields = {**self._numbered(comment), "by_dbt": bool(comment), **write_of(line, data)}
-            number, root = int(data["executionId"]), data.get("rootExecutionId")
-            fields |= {"number": number, "root": number if root is None else int(root)}
-            self.running[number] = Statement(self.id, int(data["time"]), **fields)
+            number, root, time = int(data["executionId"]), data.get("rootExecutionId"), int(data["time"])
+            fields = {**self._fields(query_comment(str(data.get("description") or ""))), **write_of(line, data)}
+            statement = Statement(time, time, **fields)
+            self.running[number] = _Execution(statement, number, number if root is None else int(root))
         elif event == "JobStart":
             execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
             # A later job also lists the stages whose shuffle files it reuses.
@@ -327,28 +300,32 @@ class _Application:
         """Mark all running statements as failed, because some of their events are missing."""
         self._flush()
         self.gaps += 1
-        for statement in self.running.values():
-            statement.failed = True
+        for execution in self.running.values():
+            execution.statement.failed = True
 
     def close(self) -> _Application:
-        """Add the statements without an end as failed. Runs of an incomplete application may lack statements."""
+        """Add the statements without an end as failed."""
         self._flush()
-        for statement in self.running.values():
-            self._add(replace(statement, ended=statement.started, failed=True))
-        for run in () if self.is_complete else self.open.values():
-            run.failed = True
+        for execution in self.running.values():
+            execution.statement.failed = True
+            self._add(execution.statement)
         return self
 
     def _flush(self) -> None:
-        """Add the statement that ended last to its run, or to the statement that started it."""
+        """Add the statement that ended last, or add it to the statement that started it."""
         ended, self.ended = self.ended, None
         parent = self.running.get(ended.root) if ended and ended.root != ended.number else None
         if ended and parent:
-            parent.add(ended)
+            parent.statement.add(ended.statement)
         elif ended:
-            self._add(ended)
+            self._add(ended.statement)
 
-    def _numbered(self, comment: dict[str, Any]) -> dict[str, Any]:
+    def _add(self, statement: Statement) -> None:
+        if not statement.node:
+            statement.node, statement.target = f"table.{statement.table}" if statement.table else AD_HOC, ""
+        self.statements.append(statement)
+
+    def _fields(self, comment: dict[str, Any]) -> dict[str, Any]:
         """Return the fields of a query comment with a number in place of a missing invocation id.
 
         Without this id, the boundary between two dbt invocations is where statements without a node, such as the
@@ -359,74 +336,38 @@ class _Application:
         self.in_nodes |= bool(comment.get("node"))
         # The target keeps the runs of several targets apart.
         number = f"{self.invocation} {comment.get('target', '')}".strip()
-        return {**comment, "invocation": comment.get("invocation") or number}
+        invocation = self.id, comment.get("invocation") or number
+        return {**comment, "invocation": invocation, "by_dbt": bool(comment)}
 
     def _stage(self, data: Any) -> None:
-        statement = self.running.get(self.stages.get(int(data["Stage ID"]), -1))
-        if statement is None:
+        execution = self.running.get(self.stages.get(int(data["Stage ID"]), -1))
+        if execution is None:
             return
         values = data["Accumulables"]
         named = {one["Name"]: _number(one.get("Value")) for one in values if "Name" in one}
         shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
-        statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
+        execution.statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
         # The value of a plan's metric includes earlier stages.
         metrics = {int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"}
-        statement.values |= metrics
-        statement.run_ms |= {number: statement.run_ms.get(number, 0) + time for number in metrics}
+        execution.values |= metrics
+        execution.run_ms |= {number: execution.run_ms.get(number, 0) + time for number in metrics}
 
     def _plan(self, data: Any) -> None:
-        statement = self.running.get(int(data["executionId"]), self.ended)
-        if statement is None or statement.number != int(data["executionId"]):
+        execution = self.running.get(int(data["executionId"]), self.ended)
+        if execution is None or execution.number != int(data["executionId"]):
             return
         plan = read_plan(data["document"])
-        statement.operators = plan_costs(plan, Accumulators(statement.values, statement.run_ms))
-        statement.bucketed |= bucketed_tables(plan)
+        execution.statement.operators = plan_costs(plan, Accumulators(execution.values, execution.run_ms))
+        execution.statement.bucketed |= bucketed_tables(plan)
 
     def _end(self, data: Any) -> None:
         number, ended = int(data["executionId"]), int(data["time"])
-        statement = self.running.pop(number, None)
-        if statement is None:
-            return
-        statement.ended, statement.gaps = ended, self.gaps
-        statement.failed |= bool(data.get("errorMessage"))
-        self.stages = {stage: one for stage, one in self.stages.items() if one != number}
-        self.ended = statement
-
-    def _add(self, statement: Statement) -> None:
-        node = statement.node or (f"table.{statement.table}" if statement.table else AD_HOC)
-        found = self.of_targets.setdefault(statement.target if statement.node else "", Measured())
-        if statement.table:
-            found.add_write(node, statement.table, statement.creates or statement.has_buckets)
-            if statement.has_buckets:
-                found.bucketed.setdefault(statement.table, set())
-        for table in statement.bucketed:
-            found.bucketed.setdefault(table, set()).add(node)
-        if node:
-            self._add_to_run(found.runs.setdefault(node, {}), statement)
-            return
-        if statement.by_dbt:
-            self._close_runs(statement)
-        add_operators(found.ad_hoc_operators, statement.operators)
-        found.ad_hoc += bool(statement.operators)
-
-    def _add_to_run(self, runs: dict[tuple[str, str], Run], statement: Statement) -> None:
-        """Add a statement to its run. The runs next to a gap, which may hide statements, do not count."""
-        invocation = statement.application, statement.invocation
-        if invocation not in runs:
-            self._close_runs(statement)
-            runs[invocation] = Run(statement.started, statement.ended, writes=statement.writes, gaps=statement.gaps)
-        run = runs[invocation]
-        run.add(statement)
-        self.open[id(run)] = run
-        if statement.gaps > self.gaps_of_runs:
-            self.gaps_of_runs, run.failed = statement.gaps, True
-            if self.last:
-                self.last.failed = True
-        self.last = run
-
-    def _close_runs(self, statement: Statement) -> None:
-        """Mark runs as complete that ended before a statement of another run, because a dbt thread runs one by one."""
-        self.open = {key: run for key, run in self.open.items() if run.ended > statement.started}
+        self.ended = self.running.pop(number, None)
+        if self.ended:
+            statement = self.ended.statement
+            statement.ended, statement.gaps = ended, self.gaps
+            statement.failed |= bool(data.get("errorMessage"))
+            self.stages = {stage: one for stage, one in self.stages.items() if one != number}
 
 
 def _number(value: object) -> int:
@@ -486,25 +427,71 @@ def read_measured(
             expected="event logs of Spark, such as the files in spark.eventLog.dir",
         )
     counts.applications, counts.unfinished = len(kept), sum(len(one.running) for one in kept.values())
-    return _of_target((one.of_targets for one in kept.values()), counts, target)
+    for application in kept.values():
+        _fail_incomplete(application)
+    return _measured([one for application in kept.values() for one in application.statements], counts, target)
 
 
-def _of_target(applications: Iterable[dict[str, Measured]], counts: ReadCounts, target: str | None) -> Measured:
-    """Return the runs of one target, and all statements without a target."""
-    of_targets: dict[str, Measured] = {}
-    for application in applications:
-        for name, measured in application.items():
-            of_targets.setdefault(name, Measured()).add(measured)
-    names = sorted(filter(None, of_targets))
-    if len(names) > 1 and target not in names:
+def _fail_incomplete(application: _Application) -> None:
+    """Mark statements as failed whose runs may lack others: next to a gap, or at the end of an incomplete log."""
+    previous: Statement | None = None
+    last: dict[tuple[str, Invocation], Statement] = {}  # of each run
+    unfinished: set[tuple[str, Invocation]] = set()
+    for statement in application.statements:
+        run = statement.node, statement.invocation
+        if statement.by_dbt if statement.node == AD_HOC else run not in last:
+            # A dbt thread runs one node after another.
+            unfinished = {one for one in unfinished if last[one].ended > statement.started}
+        if statement.node == AD_HOC:
+            continue
+        if statement.gaps > (previous.gaps if previous else 0):
+            for neighbor in filter(None, (previous, statement)):
+                neighbor.failed = True
+        previous = last[run] = statement
+        unfinished.add(run)
+    for run in () if application.is_complete else unfinished:
+        last[run].failed = True
+
+
+def _measured(statements: Sequence[Statement], counts: ReadCounts, target: str | None) -> Measured:
+    """Return the runs of one target, and the costs of all statements without a target."""
+    targets = sorted({statement.target for statement in statements} - {""})
+    if len(targets) > 1 and target not in targets:
         raise EventLogError(
             "The event logs contain runs of several dbt targets, whose costs may differ.",
-            found=", ".join(names),
+            found=", ".join(targets),
             expected=f"runs of one target{f', or of {target}' if target else ''}",
-            instead=f"choose one of them with --target, such as --target {names[0]}",
+            instead=f"choose one of them with --target, such as --target {targets[0]}",
         )
-    found = Measured(counts, target=target if target in names else "".join(names))
-    for name in ("", found.target) if found.target else ("",):
-        found.add(of_targets.get(name, Measured()))
-    found.writers = writers_of(found.writes)
+    found = Measured(counts, target=target if target in targets else "".join(targets))
+    runs: dict[tuple[str, Invocation], list[Statement]] = {}
+    writes: dict[str, dict[str, bool]] = {}
+    for statement in sorted(statements, key=lambda one: one.target):
+        node, table = statement.node, statement.table
+        if statement.target not in ("", found.target):
+            continue
+        if table:
+            tables = writes.setdefault(node, {})
+            tables[table] = tables.get(table, False) or statement.creates or statement.has_buckets
+            if statement.has_buckets:
+                found.bucketed.setdefault(table, set())
+        for name in statement.bucketed:
+            found.bucketed.setdefault(name, set()).add(node)
+        if node == AD_HOC:
+            add_operators(found.ad_hoc_operators, statement.operators)
+            found.ad_hoc += bool(statement.operators)
+        else:
+            runs.setdefault((node, statement.invocation), []).append(statement)
+    for (node, invocation), parts in runs.items():
+        found.runs.setdefault(node, {})[invocation] = _run(parts)
+    found.writers = writers_of(writes)
     return found
+
+
+def _run(statements: Sequence[Statement]) -> Run:
+    has_gap = len({one.gaps for one in statements}) > 1
+    run = Run(min(one.started for one in statements), max(one.ended for one in statements), has_gap, writes=False)
+    for statement in statements:
+        run.failed |= statement.failed
+        run.add_costs(statement)
+    return run
