@@ -98,16 +98,13 @@ def test_models_can_share_a_properties_file(project: Project) -> None:
     changes = [ConfigChange(model, {"buckets": buckets}) for model, buckets in wanted.items()]
     (edit,), (refusal,) = plan_edits(project.folder, project.manifest, changes)
     assert edit.after == before.replace("buckets: 1", "buckets: 8").replace("buckets: 2", "buckets: 16")
-    # The edit names only the models whose configs it changes.
-    assert edit.models == (one, two)
     assert refusal.reason == "The manifest does not contain this model."
 
 
-def test_model_file_overrides_dbt_project_with_a_note(project: Project) -> None:
+def test_model_file_overrides_dbt_project(project: Project) -> None:
     project.write("dbt_project.yml", "models: {shop: {+materialized: view, marts: {materialized: table}}}\n")
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    notes = ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
-    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL, ("model.shop.m",), notes)
+    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL)
 
 
 @cases("edits/unedited", entry=..., reason=..., instead="config(")
@@ -216,8 +213,6 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
     apply(project, edits)
     # The YAML keeps the value that the SQL overrides.
     assert "config: {buckets: 8, clustered_by: [k], materialized: view}" in (project / "models/models.yml").read_text()
-    # The notes are about models with a config in dbt_project.yml.
-    assert {note.split(":")[0] for edit in edits for note in edit.notes} == {"materialized", "buckets"}
     after = configs(manifest := parsed(project))
     wanted = WANTED | {"on_schema_change": "ignore"}
     assert after == {name: of if name in LEFT_TO_THE_USER else {**of, **wanted} for name, of in before.items()}

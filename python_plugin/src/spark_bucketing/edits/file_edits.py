@@ -33,8 +33,6 @@ class FileEdit:
     path: Path  # relative to the project directory
     before: str
     after: str
-    models: tuple[str, ...]  # unique ids of the models whose configs it changes
-    notes: tuple[str, ...] = ()  # other places that set these keys and that this file overrides
 
 
 @dataclass(frozen=True)

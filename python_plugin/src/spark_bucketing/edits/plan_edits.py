@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +26,26 @@ def plan_edits(
     properties. A new key goes into an existing config() call, else into the config of the properties, else into a new
     config() call. The plan never edits dbt_project.yml, whose settings a model's own files override.
     """
-    edits: dict[Path, FileEdit] = {}
+    files: dict[Path, FileEdit] = {}
     refusals = []
     for change in changes:
-        node = _ChangedModel(project_dir, manifest, change, edits)
+        model = _ChangedModel(project_dir, manifest, change, files)
         try:
-            node.refuse_foreign()
-            texts, notes = node.edited()
+            model.refuse_foreign()
+            files |= {path: replace(files[path], after=text) for path, text in model.edited().items()}
         except CannotEditError as error:
-            refusals.append(Refusal(change.model, str(error), node.by_hand()))
-            continue
-        for path, text in texts.items():
-            before, old = node.text(path), edits.get(path)
-            if text != before:
-                models = tuple(dict.fromkeys((*(old.models if old else ()), change.model)))
-                first = old.before if old else before
-                edits[path] = FileEdit(path, first, text, models, (*(old.notes if old else ()), *notes))
-    return [edit for _, edit in sorted(edits.items()) if edit.after != edit.before], refusals
+            refusals.append(Refusal(change.model, str(error), model.by_hand()))
+    return [edit for _, edit in sorted(files.items()) if edit.after != edit.before], refusals
 
 
 class _ChangedModel:
     """A model, as described in the manifest, and a change of its config."""
 
     def __init__(
-        self, project_dir: Path, manifest: Mapping[str, Any], change: ConfigChange, edits: Mapping[Path, FileEdit]
+        self, project_dir: Path, manifest: Mapping[str, Any], change: ConfigChange, files: dict[Path, FileEdit]
     ) -> None:
         self.entry: Mapping[str, Any] = (manifest.get("nodes") or {}).get(change.model) or {}
-        self.config, self._project_dir, self._edits = change.config, project_dir, edits
+        self.config, self._project_dir, self._files = change.config, project_dir, files
         self._macros: Mapping[str, Any] = manifest.get("macros") or {}
         project = str((manifest.get("metadata") or {}).get("project_name") or "")
         self._is_foreign = bool(project) and str(self.entry.get("package_name", project)) != project
@@ -82,25 +76,29 @@ class _ChangedModel:
                 "determine the result."
             )
 
-    def edited(self) -> tuple[dict[Path, str], list[str]]:
-        """Return the edited texts of the model's files, and notes about settings that the edits override."""
+    def edited(self) -> dict[Path, str]:
+        """Return the edited texts of the model's files."""
         path = Path(str(self.entry["original_file_path"]))
         sql = self.text(path)
-        of_sql, of_yaml = self._places(sql)
-        edited = {path: edit_sql(sql, of_sql)} if of_sql else {}
-        if of_yaml and self._properties is not None:
-            edited[self._properties] = edit_properties(self.text(self._properties), self._name, of_yaml)
-        above = {key: place for key in self.config if (place := self._above(key))}
-        if gone := [key for key in above if self.config[key] is None]:
-            raise CannotEditError(
-                f"dbt_project.yml sets {gone[0]} ({above[gone[0]]}), which a model can override but not unset."
-            )
-        return edited, [f"{key}: the model's own config overrides dbt_project.yml ({at})" for key, at in above.items()]
+        in_sql, in_properties = self._places(sql)
+        edited = {path: edit_sql(sql, in_sql)} if in_sql else {}
+        if in_properties and self._properties is not None:
+            edited[self._properties] = edit_properties(self.text(self._properties), self._name, in_properties)
+        for key, value in self.config.items():
+            if value is None and (above := self._above(key)):
+                raise CannotEditError(
+                    f"dbt_project.yml sets {key} ({above}), which a model can override but not unset."
+                )
+        return edited
 
     def text(self, path: Path) -> str:
         """Return the text of a file with all edits so far."""
-        if path in self._edits:
-            return self._edits[path].after
+        if path not in self._files:
+            text = self._read(path)
+            self._files[path] = FileEdit(path, text, text)
+        return self._files[path].after
+
+    def _read(self, path: Path) -> str:
         root = self._project_dir.resolve()
         if not (root / path).resolve().is_relative_to(root):
             raise CannotEditError(f"The model's file {path} is outside the project directory.")
@@ -144,26 +142,26 @@ class _ChangedModel:
     def _places(self, sql: str) -> tuple[dict[str, object], dict[str, object]]:
         """Divide the keys into those to set in the SQL and those to set in the YAML properties."""
         calls = config_calls(sql)
-        of_sql = {key: value for key, value in self.config.items() if key in calls.settings}
-        rest = {key: value for key, value in self.config.items() if key not in of_sql or value is None}
+        in_sql = {key: value for key, value in self.config.items() if key in calls.settings}
+        rest = {key: value for key, value in self.config.items() if key not in in_sql or value is None}
         found = read_properties(self.text(self._properties), self._name) if rest and self._properties else None
-        in_yaml_file = set((found.config if found else None) or ())
+        in_file = set((found.config if found else None) or ())
         if self.entry.get("version") is not None:
             # Each version has its own SQL, but all versions share the YAML properties.
-            shared = in_yaml_file | (found.version_keys if found else frozenset())
+            shared = in_file | (found.version_keys if found else frozenset())
             if both := sorted(shared & rest.keys()):
                 raise CannotEditError(
                     f"The model has several versions, which share {', '.join(both)} in their properties."
                 )
-            return of_sql | {key: value for key, value in rest.items() if value is not None}, {}
-        new_into_yaml = not calls.number and found is not None and found.config is not None
-        of_yaml = {}
+            return in_sql | {key: value for key, value in rest.items() if value is not None}, {}
+        new_into_properties = not calls.number and found is not None and found.config is not None
+        in_properties = {}
         for key, value in rest.items():
-            if key in in_yaml_file or (new_into_yaml and key not in of_sql):
-                of_yaml[key] = value
+            if key in in_file or (new_into_properties and key not in in_sql):
+                in_properties[key] = value
             elif value is not None:
-                of_sql[key] = value
-        return of_sql, of_yaml
+                in_sql[key] = value
+        return in_sql, in_properties
 
     def _above(self, key: str) -> str | None:
         """Return the most specific path in dbt_project.yml that sets a key for the model, such as models.shop.marts."""

@@ -278,15 +278,12 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
     """Raise an error unless the requested keys have their new values and everything else is unchanged."""
     left, right = _editable(before), _editable(after)
-    kept = {key: before[one.written] for key, one in left.settings.items() if key not in wanted}
-    new = {key: after[one.written] for key, one in right.settings.items() if key not in wanted}
-    values = {key: one.value for key, one in right.settings.items() if key in wanted}
-    if left.call:
-        parts = (before[: left.inner.start], before[left.inner.stop :])
-        is_outside_kept = parts == (after[: right.inner.start], after[right.inner.stop :])
-    else:
-        is_outside_kept = after.endswith(before.removeprefix(_BOM)) and after[:1] == (
-            before[:1] if before[:1] == _BOM else after[:1]
-        )
-    if kept != new or not is_outside_kept or not same(values, {k: v for k, v in wanted.items() if v is not None}):
+    unchanged = {key: value for key, value in left.values.items() if key not in wanted}
+    expected = unchanged | {key: value for key, value in wanted.items() if value is not None}
+    kept, new = (
+        [text[: calls.inner.start], text[calls.inner.stop :]]
+        + [text[calls.settings[key].written] for key in unchanged if key in calls.settings]
+        for text, calls in ((before, left), (after, right))
+    )
+    if not same(right.values, expected) or (left.call and kept != new):
         raise CannotEditError("The model's config() call would have unexpected content after the edit.")

@@ -254,4 +254,4 @@ def _text(path: Path) -> str:
 
 
 def _edit(path: Path, before: str, after: str) -> FileEdit | None:
-    return FileEdit(path, before, after, ()) if after != before else None
+    return FileEdit(path, before, after) if after != before else None
