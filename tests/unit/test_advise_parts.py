@@ -26,7 +26,7 @@ from spark_bucketing.advice.proposal import proposed
 from spark_bucketing.advice.query_plans import Plans
 from spark_bucketing.advice.report import advice_data, write_html, write_text
 from spark_bucketing.advice.requirements import PlanSizes, RequiredLayout, Requirement
-from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, joined_catalogs, refuse_unknown
+from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, refuse_unknown, table_sizes
 from spark_bucketing.advice.workload import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.checks.checked_query import Settings
 from spark_bucketing.checks.project import CheckRequest
@@ -226,12 +226,15 @@ def test_budget_limits_the_changes(evolves: bool, budget: int, changed: str) -> 
     assert set(proposed(options, required, Compatibility(True), budget).specs) == set(changed)
 
 
-def test_warehouse_sizes_override_sizes_in_the_catalog() -> None:
-    there = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
+def test_sizes_are_given_or_in_the_warehouse_or_in_the_catalog_or_assumed() -> None:
+    manifest = Manifest({name: Node(name, name, "model", "", f"`s`.`{name}`") for name in "abcde"})
+    live = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
     documented = {"a": CatalogTable({}, 1), "b": CatalogTable({}, 2), "c": CatalogTable({}, 4)}
-    found = joined_catalogs(there, documented)
-    assert {name: one.size_bytes for name, one in found.items()} == {"a": 7, "b": 2, "c": 4}
-    assert found["b"].partitions == 3 and found["b"].columns
+    given = {"s.d": TableSize(5, None, {"k": ColumnStatistics(1)})}
+    found = table_sizes(manifest, given, (live, documented), 6)
+    assert found == dict(
+        zip("abcde", (TableSize(7), TableSize(2, 3), TableSize(4), given["s.d"], TableSize(6)), strict=True)
+    )
 
 
 def test_unknown_names_are_rejected_with_the_nearest_name() -> None:

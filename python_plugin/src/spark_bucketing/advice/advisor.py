@@ -29,15 +29,13 @@ from spark_bucketing.advice.subjects import (
     ProjectContext,
     cast_columns,
     column_facts,
-    joined_catalogs,
     live_catalog,
-    merged,
     refuse_unknown,
     subjects_of,
+    table_sizes,
     unknown_names,
 )
 from spark_bucketing.advice.workload import (
-    TableSize,
     measured_runs,
     ranked,
     read_runs,
@@ -85,8 +83,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             settings, _ = planner_settings_of(project, planner)
             on_progress("compiling the project")
             artifacts = project.artifacts()
-            there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
-            catalog = joined_catalogs(there, artifacts.catalog)
+            live = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
             refuse_unknown(artifacts.manifest, request.sizes, given)
             # Past runs, listed by unique id, may include models that no longer exist.
             refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
@@ -94,18 +91,15 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
                 RejectedTable(name, "--runs lists this name, but the project does not contain it")
                 for name in unknown_names(artifacts.manifest, runs)
             )
-            sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
+            sizes = table_sizes(artifacts.manifest, given, (live, artifacts.catalog), request.assume_size)
             measured = read_measured(request.event_logs, on_progress, target.name) if request.event_logs else None
             if measured and not runs:
                 runs = measured_runs(measured, _by_table(artifacts.manifest))
             around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)
             # The planner uses the known and the given sizes.
-            unknown, of_unknown_size = CatalogTable({}), TableSize()
-            sized = {
-                name: CatalogTable(catalog.get(name, unknown).columns, sizes.get(name, of_unknown_size).size_bytes)
-                for name in {**catalog, **sizes}
-            }
-            advice = _advised(around, planner, sized, target.project_dir, on_progress)
+            columns = {name: table.columns for name, table in {**artifacts.catalog, **live}.items()}
+            catalog = {name: CatalogTable(columns.get(name, {}), one.size_bytes) for name, one in sizes.items()}
+            advice = _advised(around, planner, catalog, target.project_dir, on_progress)
         advice = replace(advice, left_out=(*advice.left_out, *gone))
         advice = _with_edits(advice, artifacts.path, target.project_dir, request.apply)
     return replace(advice, about=about(target))

@@ -62,34 +62,21 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
     return found
 
 
-def joined_catalogs(
-    there: Mapping[str, CatalogTable], documented: Mapping[str, CatalogTable]
-) -> Mapping[str, CatalogTable]:
-    """Combine two catalogs. Values from the warehouse take precedence over values from the generated docs."""
-    known = {
-        name: replace(table, size_bytes=documented[name].size_bytes)
-        for name, table in there.items()
-        if table.size_bytes is None and name in documented
-    }
-    return {**documented, **there, **known}
-
-
-def merged(
+def table_sizes(
     manifest: Manifest,
-    catalog: Mapping[str, CatalogTable],
     given: Mapping[str, TableSize],
+    catalogs: Sequence[Mapping[str, CatalogTable]],
     assumed: int | None,
 ) -> dict[str, TableSize]:
-    """Return table sizes by unique id: given by the user, else known from metastore or catalog, else assumed."""
+    """Return table sizes by unique id: given by the user, else from the first catalog that knows them, else assumed."""
     found = {}
     for unique_id, node in manifest.nodes.items():
-        if not node.relation:
-            continue
-        mine = next((given[name] for name in names_of(node) if name in given), TableSize())
-        known = catalog.get(unique_id)
-        size = mine.size_bytes if mine.size_bytes is not None else known.size_bytes if known else None
-        partitions = mine.partitions if mine.partitions is not None else known.partitions if known else None
-        found[unique_id] = replace(mine, size_bytes=assumed if size is None else size, partitions=partitions)
+        if node.relation:
+            mine = next((given[name] for name in names_of(node) if name in given), TableSize())
+            known: list[TableSize | CatalogTable] = [mine, *(one[unique_id] for one in catalogs if unique_id in one)]
+            sizes = (one.size_bytes for one in known if one.size_bytes is not None)
+            partitions = (one.partitions for one in known if one.partitions is not None)
+            found[unique_id] = replace(mine, size_bytes=next(sizes, assumed), partitions=next(partitions, None))
     return found
 
 
