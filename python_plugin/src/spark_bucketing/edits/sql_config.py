@@ -5,7 +5,7 @@ Rendering removes config(), so this module reads the source with Jinja's lexer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -96,87 +96,75 @@ def config_calls(source: str) -> ConfigCalls:
     if "config" not in source:
         return ConfigCalls()
     try:
-        found = list(_tokens(source))
+        tokens = list(_tokens(source))
     except TemplateError as error:
         return ConfigCalls(open=f"Jinja cannot parse the model's SQL: {error}.")
     settings: dict[str, Argument] = {}
-    call, written, is_mapping, is_open, number, depth = None, slice(0, 0), False, "", 0, 0
-    for place, token in enumerate(found):
-        depth += _block_depth(found, place)
-        if (token.kind, token.text) != ("name", "config") or found[place - 1].text == ".":
+    call, inner, is_mapping, is_open, number, depth = None, slice(0, 0), False, "", 0, 0
+    for place, token in enumerate(tokens):
+        depth += _block_depth(tokens, place)
+        if (token.kind, token.text) != ("name", "config") or tokens[place - 1].text == ".":
             continue
-        after = [one.text for one in found[place + 1 : place + 4]]
+        after = [one.text for one in tokens[place + 1 : place + 4]]
         if after[:1] != ["("] and after != [".", "set", "("]:
             continue
         number += 1
-        inner = _within(found[place + 1 :])
-        if depth or not _is_statement(found, place, len(inner)):
+        arguments, length = _arguments(tokens[place + 1 :])
+        if depth or not _is_statement(tokens, place, length):
             is_open = "The model's SQL calls config() inside other Jinja, such as a condition, a loop or a macro."
             continue
-        call, written = call or slice(token.start, inner[-1].end), slice(inner[0].end, inner[-1].start)
-        inner = inner[1:-1]
-        is_mapping = bool(inner) and inner[0].text == "{" and len(_within(inner)) == len(inner)
+        call = call or slice(token.start, tokens[place + length].end)
+        inner = slice(tokens[place + 1].end, tokens[place + length].start)
+        first = arguments[0] if arguments else []
+        is_mapping = len(arguments) == 1 and first[0].text == "{" and _arguments(first)[1] == len(first)
         if is_mapping:
-            written, inner = slice(inner[0].end, inner[-1].start), inner[1:-1]
-        for part in _split(inner):
+            inner, arguments = slice(first[0].end, first[-1].start), _arguments(first)[0]
+        for part in arguments:
             key, argument = _argument(part, source, is_mapping)
             if argument is None:
                 is_open = "The model's config() call has positional arguments, or takes arguments from a variable."
                 continue
             is_open = "The model's SQL sets a config key twice." if key in settings and number == 1 else is_open
             settings[key] = argument
-    return ConfigCalls(settings, call, written, is_open, number, is_mapping)
+    return ConfigCalls(settings, call, inner, is_open, number, is_mapping)
 
 
-def _block_depth(found: Sequence[Token], place: int) -> int:
+def _block_depth(tokens: Sequence[Token], place: int) -> int:
     """Return 1 where a block opens, -1 where it closes, and 0 elsewhere.
 
     Statements `set` and `do` without an end tag do not open a block.
     """
-    if place == 0 or found[place - 1].kind != "block_begin" or found[place].kind != "name":
+    if place == 0 or tokens[place - 1].kind != "block_begin" or tokens[place].kind != "name":
         return 0
-    word = found[place].text
+    word = tokens[place].text
     if word.startswith("end") and word != "endset":
         return -1
     return int(word in _BLOCKS)
 
 
-def _is_statement(found: Sequence[Token], place: int, length: int) -> bool:
+def _is_statement(tokens: Sequence[Token], place: int, length: int) -> bool:
     """Return whether a call with brackets of this length is the only content of {{ }} or {% do %}."""
-    before = [(one.kind, one.text) for one in found[max(place - 2, 0) : place]]
-    after = found[place + length + 1].kind if length and place + length + 1 < len(found) else ""
+    before = [(one.kind, one.text) for one in tokens[max(place - 2, 0) : place]]
+    after = tokens[place + length + 1].kind if length and place + length + 1 < len(tokens) else ""
     is_expression = before[-1:] and before[-1][0] == "variable_begin" and after == "variable_end"
     is_do = before[-1:] == [("name", "do")] and before[0][0] == "block_begin" and after == "block_end"
     return bool(is_expression or is_do)
 
 
-def _within(found: Sequence[Token]) -> Sequence[Token]:
-    """Return the tokens from an opening bracket to its closing bracket, or no tokens if there is no closing bracket."""
+def _arguments(tokens: Sequence[Token]) -> tuple[list[list[Token]], int]:
+    """Return the tokens of each argument between brackets, and the number of all tokens up to the closing bracket."""
+    arguments: list[list[Token]] = [[]]
     depth = 0
-    for number, token in enumerate(found):
-        depth += _step(token)
+    for number, token in enumerate(tokens):
+        if token.kind == "operator":
+            depth += (token.text in "([{") - (token.text in ")]}")
         if depth == 0:
-            return found[: number + 1]
-    return ()
-
-
-def _step(token: Token) -> int:
-    return (token.text in "([{") - (token.text in ")]}") if token.kind == "operator" else 0
-
-
-def _split(inner: Iterable[Token]) -> Iterator[list[Token]]:
-    """Split the tokens of arguments at the commas that are not inside brackets."""
-    part: list[Token] = []
-    depth = 0
-    for token in inner:
-        depth += _step(token)
-        if depth == 0 and (token.kind, token.text) == ("operator", ","):
-            yield part
-            part = []
-        else:
-            part.append(token)
-    if part:
-        yield part
+            return [part for part in arguments if part], number + 1
+        if depth == 1 and token.text == ",":
+            arguments.append([])
+        elif number > 0:
+            arguments[-1].append(token)
+    return [], 0
 
 
 def _argument(part: Sequence[Token], source: str, is_mapping: bool) -> tuple[str, Argument | None]:
