@@ -231,7 +231,10 @@ def _objection(subject: AdvisedTable, columns: tuple[str, ...], number: int) -> 
 def choices_of(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> Choices:
-    """Return the bytes that each spec and each pair of specs saves over all runs, minus the write cost."""
+    """Return the bytes that each spec and each pair of specs saves over all runs, minus the write cost.
+
+    The weights are the bytes that the next run rewrites.
+    """
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}
@@ -246,4 +249,5 @@ def choices_of(
                 (a, b), (i, j) = names, places
                 matrix = together.setdefault((a, b), [[0.0] * len(values[b]) for _ in values[a]])
                 matrix[i][j] += gain
-    return Choices(values, together)
+    rewritten = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
+    return Choices(values, together, rewritten)

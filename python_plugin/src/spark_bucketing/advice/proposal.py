@@ -11,7 +11,7 @@ from math import inf
 
 from spark_bucketing.advice.advice import Candidate, Candidates, ProposedSpec, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advice.layout_options import Compatibility, Options, choices_of
-from spark_bucketing.advice.optimizer import Choices, Chosen, choose
+from spark_bucketing.advice.optimizer import Choices, Chosen
 from spark_bucketing.advice.requirements import RequiredLayout, Requirement
 from spark_bucketing.project.manifest import Node
 from spark_bucketing.spec import BucketSpec
@@ -140,8 +140,7 @@ def proposed(
 ) -> Proposal:
     """Return the specs with the highest total value that rewrite no more bytes than given."""
     choices = choices_of(options, required, compatibility)
-    weights = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
-    return Proposal(options, required, compatibility, choices, choose(choices, weights, most_bytes))
+    return Proposal(options, required, compatibility, choices, choices.choose(most_bytes))
 
 
 def suggested(
