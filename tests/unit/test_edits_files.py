@@ -74,12 +74,14 @@ def config(text: str) -> str:
 @pytest.mark.parametrize(
     ("wanted", "old", "new"),
     [
-        ({"materialized": "bucketed_table"}, "table  #", "bucketed_table #"),
+        ({"materialized": "bucketed_table"}, "table  #", "bucketed_table  #"),
         ({"clustered_by": ["a", "b: c"]}, LIST, "- a\n        - 'b: c'"),
         ({"clustered_by": ["a"]}, LIST, "- a"),
         ({"clustered_by": ["a", "b", "c"]}, LIST, "- a\n        - b\n        - c"),
-        ({"buckets": 8, "sorted_by": ["a"]}, "config:\n", "config:\n      buckets: 8\n      sorted_by: [a]\n"),
-        ({"materialized": "view", "buckets": 8}, "config:\n      materialized: table", "config:\n      buckets: 8\n      materialized: view "),
+        ({"clustered_by": ["user_id", "b"]}, LIST, "- user_id\n        - b"),
+        ({"clustered_by": ["user_id"]}, LIST, "- user_id"),
+        ({"buckets": 8, "sorted_by": ["a"]}, "as they are\n", "as they are\n      buckets: 8\n      sorted_by: [a]\n"),
+        ({"clustered_by": None}, "      clustered_by:\n        " + LIST + "\n", ""),
     ],
 )  # fmt: skip
 def test_other_lines_do_not_change(wanted: dict[str, object], old: str, new: str, end: str) -> None:

@@ -21,7 +21,7 @@ from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.init.initialize import add_settings, package_entry
+from spark_bucketing.init.initialize import add_package, add_settings, package_entry
 from spark_bucketing.plan.document import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
@@ -354,3 +354,17 @@ def test_package_comes_from_a_checkout_a_folder_or_a_url(tmp_path: Path) -> None
         package_entry(str(project), "main", project, None)
     with pytest.raises(ProjectError, match="source of the dbt package is unknown"):
         package_entry(None, "main", project, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "packages:\n  - local: x\n"),
+        ("# none", "# none\npackages:\n  - local: x\n"),
+        ("packages: []  # none\n", "packages: [{local: x}]  # none\n"),
+        ("packages:\n- local: a  # ours\n# b\n", "packages:\n- local: a  # ours\n- local: x\n# b\n"),
+        (f"packages:\n  - git: {ADDRESS}", f"packages:\n  - git: {ADDRESS}"),
+    ],
+)
+def test_package_is_added_to_the_list(before: str, after: str) -> None:
+    assert add_package(before, {"local": "x"}) == after

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -78,21 +79,12 @@ def in_jinja(value: object, quote: str = "'") -> str:
     raise TypeError(f"A config cannot contain the value {value!r}.")
 
 
-def in_yaml(value: object) -> str:
-    """Format a value as YAML on one line, which is also valid inside flow lists and flow mappings."""
+def in_yaml(value: object, quote: str | None = None) -> str:
+    """Format a value as YAML on one line, with this quote if any. The text is also valid in flow lists and mappings."""
     value = list(value) if isinstance(value, tuple) else value
+    options: Any = {"default_flow_style": True, "allow_unicode": True, "sort_keys": False, "width": float("inf")}
     plain, quoted = (
-        str(
-            yaml.safe_dump(
-                [value],
-                default_flow_style=True,
-                default_style=style,
-                allow_unicode=True,
-                sort_keys=False,
-                width=float("inf"),
-            )
-        ).strip()[1:-1]
-        for style in (None, '"')
+        str(yaml.safe_dump([value], default_style=style, **options)).strip()[1:-1] for style in (quote, '"')
     )
     # YAML escapes line breaks only in double quotes.
     return quoted if "\n" in plain else plain

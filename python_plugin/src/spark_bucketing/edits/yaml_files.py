@@ -1,89 +1,167 @@
-"""Edit YAML files with ruamel, which keeps comments, so that only the edited lines change: a model's config in YAML."""
+"""Edit YAML at the positions of its values, so that all other text stays the same: a model's config in YAML."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any
 
 import yaml
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
-from ruamel.yaml.util import load_yaml_guess_indent
 
 from spark_bucketing.edits.file_edits import CannotEditError, in_yaml, line_end, same
 
-_BOM = "\ufeff"
-# The indentation of a key, which may be the first key of an item.
-_KEY = re.compile(r"([ -]*)")
-
-
-def edited_yaml(text: str, edit: Callable[[Any], None]) -> str | None:
-    """Return the text of a YAML file after an edit of its data, or None if other lines would have to change."""
-    plain = text.removeprefix(_BOM).replace("\r\n", "\n")
-    yaml = _yaml(plain)
-    data = yaml.load(plain)
-    before = _lines(yaml, data)
-    edit(data)
-    merged = _merged(plain.splitlines(), before, _lines(yaml, data))
-    if merged is None:
-        return None
-    end = line_end(text)
-    return text[: text.startswith(_BOM)] + end.join(merged) + (end if plain.endswith("\n") or not plain else "")
-
-
-def _merged(lines: list[str], before: list[str], after: list[str]) -> list[str] | None:
-    """Apply the changes between two versions to lines that differ from the first version only in their format."""
-    at: dict[int, int] = {-1: -1, len(before): len(lines)}
-    for kind, start, stop, first, last in SequenceMatcher(None, before, lines, autojunk=False).get_opcodes():
-        if kind == "equal" or stop - start == last - first:
-            at |= zip(range(start, stop), range(first, last), strict=True)
-    merged, done = [], 0
-    for kind, start, stop, first, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        begin, end = at.get(start - 1, -2) + 1, at.get(stop, -1)
-        if begin < done or end < begin or (start < stop and end - begin != stop - start):
-            return None
-        merged += lines[done:begin] + after[first:last]
-        done = end
-    return merged + lines[done:]
-
-
-def _yaml(text: str) -> YAML:
-    """Return a parser that writes in the style of a text."""
-    _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
-    sequence = indent or 4
-    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    steps = [
-        len(_KEY.match(line)[1]) - len(_KEY.match(above)[1])  # type: ignore[index]
-        for above, line in pairwise(lines)
-        if re.search(r":\s*(#.*)?$", above) and not line.lstrip().startswith("-")
-    ]
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 10_000
-    yaml.indent(
-        mapping=min((step for step in steps if step > 0), default=2),
-        sequence=sequence,
-        offset=offset if offset is not None else sequence - 2,
-    )
-    return yaml
-
-
-def _lines(yaml: YAML, data: Any) -> list[str]:
-    stream = io.StringIO()
-    yaml.dump(data, stream)
-    return stream.getvalue().splitlines()
-
-
 _COMMENT = re.compile(r"(?:^|\s)(#.*)", re.MULTILINE)
+_CANNOT_EDIT = "The YAML file cannot be edited without changes to other lines."
+Keys = Sequence[Any]
+"""The keys of mappings and the indexes of lists from the root of a file to a mapping."""
+Edit = tuple[int, int, str]
+"""The start and the end of a part of a text, and the new text of the part."""
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader whose nodes have their own positions, also where they are aliases."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.get_event()  # type: ignore[no-untyped-call]
+            return yaml.ScalarNode("alias", event.anchor, event.start_mark, event.end_mark)
+        return super().compose_node(parent, index)
+
+
+def set_keys(text: str, path: Keys, values: Mapping[str, object]) -> str:
+    """Return the text of a YAML file after setting keys of the mapping at a path; None removes a key.
+
+    Raises:
+        CannotEditError: a comment or other data would change, or the mapping would become empty.
+    """
+    end = line_end(text)
+    after = text if text.endswith("\n") else text + end
+    data = before = yaml.safe_load(text)
+    node = yaml.compose(after, _Loader)
+    for step in path:
+        data = data[step]
+        node = node.value[step] if isinstance(node, yaml.SequenceNode) else _pairs(node).get(step, (0, None))[1]
+    if not isinstance(node, yaml.MappingNode):
+        raise CannotEditError(_CANNOT_EDIT)
+    edits = _flow_edits(after, node, values) if node.flow_style else _block_edits(after, node, data, values, end)
+    # Of two edits at one place, the first stays first.
+    for start, stop, written in sorted(edits, key=lambda edit: edit[0], reverse=True):
+        after = after[:start] + written + after[stop:]
+    after = after if text.endswith("\n") else after.removesuffix(end)
+    if not _is_expected(text, after, _with_keys(before, path, values), None in values.values()):
+        raise CannotEditError(_CANNOT_EDIT)
+    return after
+
+
+def _is_expected(before: str, after: str, expected: Any, removes: bool) -> bool:
+    """Return whether a text has the expected data and all comments."""
+    was, new = ({comment.strip() for comment in _COMMENT.findall(text)} for text in (before, after))
+    lost = was - new
+    if removes:
+        # A key is removed with the comment in its line.
+        lost &= {line.strip() for line in before.splitlines()}
+    try:
+        return not lost and same(yaml.safe_load(after), expected)
+    except yaml.YAMLError:
+        return False
+
+
+def _with_keys(data: Any, path: Keys, values: Mapping[str, object]) -> Any:
+    """Return data after setting these keys. An alias of a changed part remains unchanged."""
+    copied = data.copy()
+    if path:
+        copied[path[0]] = _with_keys(data[path[0]], path[1:], values)
+        return copied
+    changed = {key: value for key, value in {**copied, **values}.items() if value is not None or key not in values}
+    if not changed:
+        raise CannotEditError(_CANNOT_EDIT)
+    return changed
+
+
+def _flow_edits(text: str, mapping: yaml.MappingNode, values: Mapping[str, object]) -> Iterator[Edit]:
+    """Yield the edit of a mapping in braces."""
+    pairs = _pairs(mapping)
+    parts = {name: text[key.start_mark.index : _end(text, old)] for name, (key, old) in pairs.items()}
+    for name, value in values.items():
+        key, old = pairs.get(name, (None, None))
+        written = text[key.start_mark.index : key.end_mark.index] if key else in_yaml(name)
+        parts[name] = f"{written}: {_in_style_of(old, value)}"
+    kept = (part for name, part in parts.items() if name not in values or values[name] is not None)
+    yield text.index("{", mapping.start_mark.index), mapping.end_mark.index, f"{{{', '.join(kept)}}}"
+
+
+def _block_edits(
+    text: str, mapping: yaml.MappingNode, data: Mapping[str, Any], values: Mapping[str, object], end: str
+) -> Iterator[Edit]:
+    """Yield the edits of a mapping with one key per line. New keys come last."""
+    pairs = _pairs(mapping)
+    for name, (key, old) in pairs.items():
+        if name not in values:
+            continue
+        value, stop = values[name], _end(text, old)
+        if value is None:
+            yield _line(text, key), _next_line(text, stop), ""
+        elif isinstance(old, yaml.SequenceNode) and not old.flow_style and isinstance(value, (list, tuple)) and value:
+            kept = sum(1 for _ in takewhile(lambda pair: same(*pair), zip(data[name], value, strict=False)))
+            start = _line(text, old.value[kept]) if kept < len(old.value) else _next_line(text, stop)
+            items = _dumped(value[kept:]) if kept < len(value) else ()
+            yield start, _next_line(text, stop), _indented(items, old, end)
+        elif old.start_mark.line == key.end_mark.line and old.start_mark.index < stop:
+            yield old.start_mark.index, stop, _in_style_of(old, value)
+        else:
+            yield text.index(":", key.end_mark.index) + 1, stop, f" {in_yaml(value)}"
+    new = {key: value for key, value in values.items() if key not in pairs and value is not None}
+    lines = [line for pair in new.items() for line in _entry(*pair)]
+    last = _next_line(text, _end(text, mapping))
+    yield last, last, _indented(lines, mapping.value[0][0], end)
+
+
+def _entry(key: str, value: object) -> list[str]:
+    if isinstance(value, Mapping) and value:
+        return _dumped({key: dict(value)})
+    return [f"{in_yaml(key)}: {in_yaml(value)}"]
+
+
+def _dumped(data: object) -> list[str]:
+    """Format data as YAML with one entry per line."""
+    text = yaml.safe_dump(data, default_flow_style=False, sort_keys=False, allow_unicode=True, width=float("inf"))
+    return str(text).splitlines()
+
+
+def _indented(lines: Sequence[str], beside: yaml.Node, end: str) -> str:
+    """Return lines with the indentation of a node and these line endings."""
+    return "".join(" " * beside.start_mark.column + line + end for line in lines)
+
+
+def _pairs(node: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the keys and the values of a mapping, by key. Of equal keys, YAML reads the last."""
+    return {str(key.value): (key, value) for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
+
+
+def _in_style_of(old: Any, value: object) -> str:
+    """Format a value on one line, with the quotes of the old value."""
+    is_quoted = isinstance(value, str) and isinstance(old, yaml.ScalarNode) and old.style in ("'", '"')
+    return in_yaml(value, old.style if is_quoted else None)
+
+
+def _end(text: str, node: Any) -> int:
+    """Return the position after the last character of a node."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(node, yaml.MappingNode) else last
+    return len(text[: node.end_mark.index].rstrip())
+
+
+def _line(text: str, node: yaml.Node) -> int:
+    """Return the position of the line in which a node starts."""
+    return text.rfind("\n", 0, node.start_mark.index) + 1
+
+
+def _next_line(text: str, position: int) -> int:
+    """Return the position after the end of a line."""
+    return text.index("\n", position) + 1
 
 
 @dataclass(frozen=True)
@@ -123,69 +201,7 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     for key in different:
         if re.search("{{|{%", repr(config.get(key))):
             raise CannotEditError(f"The config in the model's YAML properties sets {key} with a Jinja expression.")
-    try:
-        after = edited_yaml(text, lambda data: _set(data["models"][found.number]["config"], different))
-    except YAMLError as error:
-        raise CannotEditError(f"The model's properties file is not valid YAML: {_first_line(error)}") from error
-    if after is None or not _is_expected(text, after, found.number, different):
-        raise CannotEditError("The model's properties file cannot be edited without changes to other lines.")
-    return after
-
-
-def _set(config: CommentedMap, wanted: Mapping[str, object]) -> None:
-    # ruamel keeps comments with the key before them, so new keys come before all comments.
-    new = 0
-    for key, value in wanted.items():
-        old = config.get(key)
-        if value is None:
-            del config[key]
-        elif isinstance(old, CommentedSeq) and not old.fa.flow_style() and isinstance(value, (list, tuple)) and value:
-            last = old.ca.items.pop(len(old) - 1, None)
-            del old[len(value) :]
-            for number, one in enumerate(value):
-                old[number : number + 1] = [_styled(one, None)]
-            if last:
-                old.ca.items[len(old) - 1] = last
-        elif key in config:
-            config[key] = _styled(value, old)
-        else:
-            config.insert(new, key, _styled(value, None))
-            new += 1
-
-
-def _styled(value: object, old: object) -> Any:
-    """Return a value that ruamel writes on one line, with the quotes of the old value, and that PyYAML reads."""
-    if isinstance(value, str):
-        if isinstance(old, (SingleQuotedScalarString, DoubleQuotedScalarString)) and "\n" not in value:
-            return type(old)(value)
-        quote = in_yaml(value)[:1]
-        return {"'": SingleQuotedScalarString, '"': DoubleQuotedScalarString}.get(quote, str)(value)
-    if isinstance(value, (list, tuple)):
-        sequence = CommentedSeq([_styled(one, None) for one in value])
-        sequence.fa.set_flow_style()
-        return sequence
-    if isinstance(value, Mapping):
-        mapping = CommentedMap({_styled(key, None): _styled(one, None) for key, one in value.items()})
-        mapping.fa.set_flow_style()
-        return mapping
-    return value
-
-
-def _is_expected(before: str, after: str, number: int, wanted: Mapping[str, object]) -> bool:
-    """Return whether the requested keys have their new values, everything else is unchanged, and comments are kept."""
-    data = _loaded(before)
-    entry = data["models"][number]
-    config = {
-        key: value for key, value in {**entry["config"], **wanted}.items() if value is not None or key not in wanted
-    }
-    # Copy the entry, because an alias of it must remain unchanged.
-    models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
-    was, new = ({one.strip() for one in _COMMENT.findall(text)} for text in (before, after))
-    lost = was - new
-    if None in wanted.values():
-        # A key is removed with the comment in its line.
-        lost &= {line.strip() for line in before.splitlines()}
-    return bool(config) and not lost and same(_loaded(after), {**data, "models": models})
+    return set_keys(text, ("models", found.number, "config"), different)
 
 
 def _loaded(text: str) -> Any:

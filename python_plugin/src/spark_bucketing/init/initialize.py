@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
-from spark_bucketing.edits.file_edits import read
-from spark_bucketing.edits.yaml_files import edited_yaml
+from spark_bucketing.edits.file_edits import CannotEditError, read
+from spark_bucketing.edits.yaml_files import Keys, set_keys
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.build import is_other_build
 from spark_bucketing.extension.settings import as_profile
@@ -85,19 +83,16 @@ def package_edit(project_dir: Path, source: str | None, revision: str, checkout:
 
 def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml") -> str:
     """Add an entry to the text of a packages file, unless it already contains this package."""
-    found = _packages(_parsed(text, file, ProjectError), file)
-    if any(one == dict(entry) or _is_this_package(one) for one in found):
+    data = _parsed(text, file, ProjectError)
+    packages = _packages(data, file)
+    if any(one == dict(entry) or _is_this_package(one) for one in packages):
         return text
-    if not text.strip():
+    if data is None:
         lines = yaml.safe_dump(dict(entry), sort_keys=False).splitlines()
-        return "packages:\n  - " + "\n    ".join(lines) + "\n"
-
-    def add(data: Any) -> None:
-        if data.get("packages") is None:
-            data["packages"] = []
-        data["packages"].append(dict(entry))
-
-    return _edited(text, file, add, yaml.safe_dump([dict(entry)], sort_keys=False))
+        above = text if not text or text.endswith("\n") else f"{text}\n"
+        return above + "packages:\n  - " + "\n    ".join(lines) + "\n"
+    lines_by_hand = yaml.safe_dump([dict(entry)], sort_keys=False)
+    return _edited(text, file, (), {"packages": [*packages, dict(entry)]}, lines_by_hand)
 
 
 def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None:
@@ -123,14 +118,14 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
     if settings["spark.sql.extensions"] in _listed(found.get("spark.sql.extensions")) and current == jars:
         return text
     before = {**found, "spark.jars": ",".join(current)}
-
-    def add(data: Any) -> None:
-        parameters = data[profile]["outputs"][target].setdefault("server_side_parameters", {})
-        for key, value in settings.items():
-            entries = dict.fromkeys([*_listed(before.get(key)), value]) if key in _LISTS else [value]
-            parameters[key] = DoubleQuotedScalarString(",".join(entries))
-
-    return _edited(text, file, add, as_profile(settings))
+    parameters = {
+        key: ",".join(dict.fromkeys([*_listed(before.get(key)), value])) if key in _LISTS else value
+        for key, value in settings.items()
+    }
+    path = (profile, "outputs", target)
+    if found:
+        return _edited(text, file, (*path, "server_side_parameters"), parameters, as_profile(settings))
+    return _edited(text, file, path, {"server_side_parameters": parameters}, as_profile(settings))
 
 
 def model_edits(
@@ -223,28 +218,16 @@ def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError])
         return yaml.safe_load(text)
 
 
-def _edited(text: str, file: str, edit: Callable[[Any], None], lines: str) -> str:
+def _edited(text: str, file: str, path: Keys, values: Mapping[str, object], lines: str) -> str:
     """Return the text after an edit that changes no other lines."""
     try:
-        after = edited_yaml(text, edit)
-    except YAMLError:
-        after = None
-    with_edit = _without_aliases(yaml.safe_load(text))
-    edit(with_edit)
-    if after is None or yaml.safe_load(after) != with_edit:
+        return set_keys(text, path, values)
+    except CannotEditError as error:
         raise ProjectError(
             f"The file `{file}` cannot be edited without changes to other lines.",
             expected="YAML with one entry per line",
             instead=f"add these lines by hand:\n{lines}",
-        )
-    return after
-
-
-def _without_aliases(data: Any) -> Any:
-    """Copy data so that an edit of one part does not change another part."""
-    if isinstance(data, dict):
-        return {key: _without_aliases(value) for key, value in data.items()}
-    return [_without_aliases(one) for one in data] if isinstance(data, list) else data
+        ) from error
 
 
 def _text(path: Path) -> str:
