@@ -10,8 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+import yaml
 
 from spark_bucketing.advice.advice import MeasuredKeys, ProposedSpec
 from spark_bucketing.advice.requirements import RequiredLayout, Requirement
@@ -76,11 +75,11 @@ def read_runs(path: Path) -> Mapping[str, float]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    kinds, instead = (OSError, ValueError, YAMLError), "check the path and the content of the file"
+    kinds, instead = (OSError, ValueError, yaml.YAMLError), "check the path and the content of the file"
     with ProjectError.replacing(kinds, f"The file `{path}` cannot be read.", "a JSON or YAML file", instead):
         text = path.read_text(encoding="utf-8")
         is_json = path.suffix == ".json"
-        data = json.loads(text, object_pairs_hook=_once) if is_json else YAML(typ="safe", pure=True).load(text)
+        data = json.loads(text, object_pairs_hook=_once) if is_json else yaml.load(text, _Loader)  # noqa: S506  (safe)
     if not isinstance(data, dict):
         raise ProjectError(
             f"The file `{path}` does not contain a mapping.",
@@ -99,6 +98,13 @@ def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
             raise ValueError(f"duplicate name {name}")
         found[name] = value
     return found
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader that rejects duplicate keys."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: _once(loader.construct_pairs(node, deep=True)))
 
 
 def _facts(entry: Any) -> TableSize:
