@@ -368,3 +368,15 @@ def test_package_comes_from_a_checkout_a_folder_or_a_url(tmp_path: Path) -> None
 )
 def test_package_is_added_to_the_list(before: str, after: str) -> None:
     assert add_package(before, {"local": "x"}) == after
+
+
+def test_settings_are_added_with_quotes_and_in_the_style_of_the_file() -> None:
+    added = '      server_side_parameters:\n        spark.jars: "/jars/e.jar"\n        spark.sql.extensions: "'
+    assert f"      schema: shop\n{added}" in add_settings(PROFILE, "shop", "dev", SETTINGS)
+    in_braces = "schema: shop, server_side_parameters: {spark.jars: /jars/e.jar, spark.sql.extensions: "
+    assert in_braces in add_settings(PROFILE, "shop", "prod", SETTINGS)
+    older = f"{PROFILE[: PROFILE.index('    prod')]}      server_side_parameters:  # ours\n        spark.jars: 'a.jar'\n        b: 1\n"
+    found = add_settings(older, "shop", "dev", SETTINGS)
+    assert (
+        found.startswith(older.replace("'a.jar'", "'a.jar,/jars/e.jar'")) and found.count("\n") == older.count("\n") + 1
+    )

@@ -30,8 +30,10 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
 
-def set_keys(text: str, path: Keys, values: Mapping[str, object]) -> str:
+def set_keys(text: str, path: Keys, values: Mapping[str, object], quote: str | None = None) -> str:
     """Return the text of a YAML file after setting keys of the mapping at a path; None removes a key.
+
+    Strings have the quotes of the old value, if any, or else this quote.
 
     Raises:
         CannotEditError: a comment or other data would change, or the mapping would become empty.
@@ -45,7 +47,9 @@ def set_keys(text: str, path: Keys, values: Mapping[str, object]) -> str:
         node = node.value[step] if isinstance(node, yaml.SequenceNode) else _pairs(node).get(step, (0, None))[1]
     if not isinstance(node, yaml.MappingNode):
         raise CannotEditError(_CANNOT_EDIT)
-    edits = _flow_edits(after, node, values) if node.flow_style else _block_edits(after, node, data, values, end)
+    edits = (
+        _flow_edits(after, node, values, quote) if node.flow_style else _block_edits(after, node, data, values, quote)
+    )
     # Of two edits at one place, the first stays first.
     for start, stop, written in sorted(edits, key=lambda edit: edit[0], reverse=True):
         after = after[:start] + written + after[stop:]
@@ -80,22 +84,25 @@ def _with_keys(data: Any, path: Keys, values: Mapping[str, object]) -> Any:
     return changed
 
 
-def _flow_edits(text: str, mapping: yaml.MappingNode, values: Mapping[str, object]) -> Iterator[Edit]:
+def _flow_edits(
+    text: str, mapping: yaml.MappingNode, values: Mapping[str, object], quote: str | None
+) -> Iterator[Edit]:
     """Yield the edit of a mapping in braces."""
     pairs = _pairs(mapping)
     parts = {name: text[key.start_mark.index : _end(text, old)] for name, (key, old) in pairs.items()}
     for name, value in values.items():
         key, old = pairs.get(name, (None, None))
         written = text[key.start_mark.index : key.end_mark.index] if key else in_yaml(name)
-        parts[name] = f"{written}: {_in_style_of(old, value)}"
+        parts[name] = f"{written}: {_in_style_of(old, value, quote)}"
     kept = (part for name, part in parts.items() if name not in values or values[name] is not None)
     yield text.index("{", mapping.start_mark.index), mapping.end_mark.index, f"{{{', '.join(kept)}}}"
 
 
 def _block_edits(
-    text: str, mapping: yaml.MappingNode, data: Mapping[str, Any], values: Mapping[str, object], end: str
+    text: str, mapping: yaml.MappingNode, data: Mapping[str, Any], values: Mapping[str, object], quote: str | None
 ) -> Iterator[Edit]:
     """Yield the edits of a mapping with one key per line. New keys come last."""
+    end = line_end(text)
     pairs = _pairs(mapping)
     for name, (key, old) in pairs.items():
         if name not in values:
@@ -109,19 +116,19 @@ def _block_edits(
             items = _dumped(value[kept:]) if kept < len(value) else ()
             yield start, _next_line(text, stop), _indented(items, old, end)
         elif old.start_mark.line == key.end_mark.line and old.start_mark.index < stop:
-            yield old.start_mark.index, stop, _in_style_of(old, value)
+            yield old.start_mark.index, stop, _in_style_of(old, value, quote)
         else:
-            yield text.index(":", key.end_mark.index) + 1, stop, f" {in_yaml(value)}"
+            yield text.index(":", key.end_mark.index) + 1, stop, f" {_in_style_of(old, value, quote)}"
     new = {key: value for key, value in values.items() if key not in pairs and value is not None}
-    lines = [line for pair in new.items() for line in _entry(*pair)]
+    lines = [line for pair in new.items() for line in _entry(*pair, quote)]
     last = _next_line(text, _end(text, mapping))
     yield last, last, _indented(lines, mapping.value[0][0], end)
 
 
-def _entry(key: str, value: object) -> list[str]:
+def _entry(key: str, value: object, quote: str | None) -> list[str]:
     if isinstance(value, Mapping) and value:
-        return _dumped({key: dict(value)})
-    return [f"{in_yaml(key)}: {in_yaml(value)}"]
+        return [f"{in_yaml(key)}:", *(f"  {line}" for pair in value.items() for line in _entry(*pair, quote))]
+    return [f"{in_yaml(key)}: {_in_style_of(None, value, quote)}"]
 
 
 def _dumped(data: object) -> list[str]:
@@ -140,10 +147,11 @@ def _pairs(node: Any) -> dict[str, tuple[Any, Any]]:
     return {str(key.value): (key, value) for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
 
 
-def _in_style_of(old: Any, value: object) -> str:
-    """Format a value on one line, with the quotes of the old value."""
-    is_quoted = isinstance(value, str) and isinstance(old, yaml.ScalarNode) and old.style in ("'", '"')
-    return in_yaml(value, old.style if is_quoted else None)
+def _in_style_of(old: Any, value: object, quote: str | None) -> str:
+    """Format a value on one line. A string has the quotes of the old value, if any, or else this quote."""
+    if not isinstance(value, str):
+        return in_yaml(value)
+    return in_yaml(value, old.style if isinstance(old, yaml.ScalarNode) and old.style in ("'", '"') else quote)
 
 
 def _end(text: str, node: Any) -> int:

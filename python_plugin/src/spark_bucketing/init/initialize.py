@@ -124,8 +124,8 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
     }
     path = (profile, "outputs", target)
     if found:
-        return _edited(text, file, (*path, "server_side_parameters"), parameters, as_profile(settings))
-    return _edited(text, file, path, {"server_side_parameters": parameters}, as_profile(settings))
+        return _edited(text, file, (*path, "server_side_parameters"), parameters, as_profile(parameters))
+    return _edited(text, file, path, {"server_side_parameters": parameters}, as_profile(parameters))
 
 
 def model_edits(
@@ -221,7 +221,7 @@ def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError])
 def _edited(text: str, file: str, path: Keys, values: Mapping[str, object], lines: str) -> str:
     """Return the text after an edit that changes no other lines."""
     try:
-        return set_keys(text, path, values)
+        return set_keys(text, path, values, '"')
     except CannotEditError as error:
         raise ProjectError(
             f"The file `{file}` cannot be edited without changes to other lines.",
