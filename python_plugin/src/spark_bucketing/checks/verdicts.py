@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Settings, Topic
+from spark_bucketing.checks.changes import set_to
+from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Setting, Settings, Topic
 from spark_bucketing.checks.reasons import finding_of
 from spark_bucketing.checks.results import (
     RANKS,
@@ -168,6 +169,10 @@ def verdict(op: Operator, tables: Tables) -> Verdict:
     return Verdict.SHUFFLE_FREE if any(side.sorts for side in op.sides) else Verdict.SORT_FREE
 
 
+# Settings that another change may need in order to have an effect.
+_ALONG = ({Setting.ORDERING: "true"}, {Setting.ALL_KEYS: "false"})
+
+
 @dataclass(frozen=True)
 class PlannedQuery:
     """A planned query: its operators, and the Exchanges and Sorts of the whole plan."""
@@ -275,7 +280,7 @@ class _Tests:
                 # The change avoids a shuffle or a sort, but the verdict stays the same.
                 is_part = (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
                 part = part or (change if is_part else None)
-                fix = self._by_two(change, there, is_part)
+                fix = self._by_two(change, there) if is_part else None
             if fix and fix not in fixes:
                 fixes.append(fix)
         if fixes:
@@ -284,31 +289,43 @@ class _Tests:
         return replace(finding, message=finding.message + hint, changes=())
 
     def _fix(self, *changes: Change) -> Fix | None:
-        """Return a fix if the changes improve the operator and make none worse."""
-        after = self.query.planned_like(self.judged, *changes)
-        if not after or not _is_better(self.judged, after.operators, self.place):
-            return None
-        verdict, before = after.operators[self.place].verdict, self.query.counts
-        first, *others = (Fix(**vars(change), verdict=verdict, before=before, after=after.counts) for change in changes)
-        return replace(first, also=tuple(others))
+        """Return a fix, with further settings if necessary, if it improves the operator and makes none worse."""
+        for along in ({}, *_ALONG):
+            if along and not self._may_go_along(along, changes):
+                continue
+            after = self.query.planned_like(self.judged, *changes, *([set_to(along)] if along else []))
+            if after and _is_better(self.judged, after.operators, self.place):
+                verdict, before = after.operators[self.place].verdict, self.query.counts
+                first, *others = (_fix_of(one, along, verdict, before, after.counts) for one in changes)
+                return replace(first, also=tuple(others))
+        return None
 
-    def _by_two(self, change: Change, left: OperatorResult, is_part: bool) -> Fix | None:
-        """Combine a change with one that it leaves to do, if neither helps as much by itself.
+    def _may_go_along(self, along: Mapping[str, str], changes: Sequence[Change]) -> bool:
+        settings = self.query.settings
+        if any(settings.get(name) == value for name, value in along.items()):
+            return False
+        specs = [*(facts.spec for facts in self.query.tables.values()), *(change.spec for change in changes)]
+        # The extension joins tables in the Hive layout by some of the keys, whatever the setting.
+        if Setting.ALL_KEYS in along and not any(spec and not spec.in_hive_layout for spec in specs):
+            return False
+        return Setting.ORDERING not in along or not (
+            settings.extension or any(one.kind == "extension" for one in changes)
+        )
 
-        A setting comes last. Without `is_part`, the change may only need a setting.
-        """
-        known = {one.text for finding in self.judged[self.place].findings for one in finding.changes}
+    def _by_two(self, change: Change, left: OperatorResult) -> Fix | None:
+        """Combine a change with one that it leaves to do, if neither helps by itself."""
         due = [other for finding in left.findings for other in finding.changes]
         for other in {other.text: other for other in reversed(due)}.values():
-            is_last = other.kind == "setting" != change.kind
-            is_reversed = change.kind in ("setting", "extension") and other.text in known
-            if other.text == change.text or not (is_last or (is_part and not is_reversed)):
-                continue
-            alone = self._fix(other)
-            both = self._fix(change, other) if is_last or not alone else None
-            if both and (not alone or RANKS[both.verdict] < RANKS[alone.verdict]):
+            if other.text != change.text and not self._fix(other) and (both := self._fix(change, other)):
                 return both
         return None
+
+
+def _fix_of(change: Change, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts) -> Fix:
+    words = " and ".join(f"{name}={value}" for name, value in along.items())
+    text = f"{change.text} Also set {words}." if along else change.text
+    made = vars(change) | {"text": text, "settings": {**change.settings, **along}}
+    return Fix(**made, verdict=verdict, before=before, after=after)
 
 
 def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
