@@ -335,6 +335,10 @@ def test_file_that_cannot_be_edited_alone_gives_the_lines_to_add() -> None:
     with pytest.raises(ProjectError, match="add these lines by hand") as error:
         add_settings(profile, "shop", "dev", SETTINGS)
     assert f'spark.sql.extensions: "{EXTENSION_CLASS}"' in str(error.value)
+    profile = profile.replace("type: spark", "server_side_parameters: {spark.sql.extensions: io.delta.X}")
+    with pytest.raises(ProjectError) as error:
+        add_settings(profile, "shop", "dev", SETTINGS)
+    assert f'spark.sql.extensions: "io.delta.X,{EXTENSION_CLASS}"' in str(error.value)
 
 
 def test_missing_target_is_an_error() -> None:

@@ -123,14 +123,15 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
     if settings["spark.sql.extensions"] in _listed(found.get("spark.sql.extensions")) and current == jars:
         return text
     before = {**found, "spark.jars": ",".join(current)}
+    lists = {key: dict.fromkeys([*_listed(before.get(key)), settings[key]]) for key in _LISTS}
+    merged = {**settings, **{key: ",".join(entries) for key, entries in lists.items()}}
 
     def add(data: Any) -> None:
         parameters = data[profile]["outputs"][target].setdefault("server_side_parameters", {})
-        for key, value in settings.items():
-            entries = dict.fromkeys([*_listed(before.get(key)), value]) if key in _LISTS else [value]
-            parameters[key] = DoubleQuotedScalarString(",".join(entries))
+        for key, value in merged.items():
+            parameters[key] = DoubleQuotedScalarString(value)
 
-    return _edited(text, file, add, as_profile(settings))
+    return _edited(text, file, add, as_profile(merged))
 
 
 def model_edits(
