@@ -335,6 +335,25 @@ def test_file_that_cannot_be_edited_alone_gives_the_lines_to_add() -> None:
     with pytest.raises(ProjectError, match="add these lines by hand") as error:
         add_settings(profile, "shop", "dev", SETTINGS)
     assert f'spark.sql.extensions: "{EXTENSION_CLASS}"' in str(error.value)
+    profile = profile.replace("type: spark", "server_side_parameters: {spark.sql.extensions: io.delta.X}")
+    with pytest.raises(ProjectError) as error:
+        add_settings(profile, "shop", "dev", SETTINGS)
+    assert f'spark.sql.extensions: "io.delta.X,{EXTENSION_CLASS}"' in str(error.value)
+
+
+def test_jinja_expressions_in_a_list_are_kept() -> None:
+    jars = "{{ env_var('A', '') }},{{ env_var('B', '') }}"
+    profile = PROFILE.replace(
+        "schema: shop\n", f'schema: shop\n      server_side_parameters: {{spark.jars: "{jars}"}}\n', 1
+    )
+    assert f'spark.jars: "{jars},/jars/e.jar"' in add_settings(profile, "shop", "dev", SETTINGS)
+
+
+def test_model_that_cannot_be_edited_is_named_with_its_config(shop: Path) -> None:
+    (shop / "models" / "orders.sql").write_text("{{ config(tags='a') }}{{ config(tags='b') }}select 1 as customer_id\n")
+    output = run(shop, "--model", "orders", "--clustered-by", "customer_id", "--buckets", "4", "--yes").output
+    assert "Model `orders` is not edited. The model's SQL calls config() 2 times. Write this config by hand:" in output
+    assert "buckets=4" in output and "buckets=4" not in files(shop)["orders.sql"]
 
 
 def test_missing_target_is_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -186,7 +187,10 @@ def config_edits(
 ) -> tuple[list[FileEdit], list[str]]:
     """Edit the configs of models, and return a note for each config that the user must write."""
     edits, refusals = plan_edits(project_dir, manifest, changes)
-    return edits, [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
+    return edits, [
+        f"Model `{one.model.split('.', 2)[2]}` is not edited. {one.reason} Write this config by hand:\n{one.instead}"
+        for one in refusals
+    ]
 
 
 def _packages(data: Any, file: str) -> list[dict[str, Any]]:
@@ -209,7 +213,8 @@ def _is_this_package(entry: Mapping[str, Any]) -> bool:
 
 
 def _listed(found: object) -> list[str]:
-    return [entry.strip() for entry in str(found or "").split(",") if entry.strip()]
+    """Return the entries of a list, whose commas are not those of a Jinja expression."""
+    return [entry.strip() for entry in re.split(r",(?![^{]*}})", str(found or "")) if entry.strip()]
 
 
 def _parsed(text: str, file: str, error_type: type[ProjectError | ProfileError]) -> Any:
