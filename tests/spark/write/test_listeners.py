@@ -105,7 +105,9 @@ def test_listeners_see_sparks_insert_commands(tables: Tables, of: str, statement
         tables.sql(statement)
     for command in commands(listener, HIVE if of == "hive serde" else FILES):
         assert tables_of(command.query()) == ["source"]
-        assert [*map(str, _elements(command.outputColumnNames()))] == ["k", "v", "p"]
+        # Without Spark's own writer, the columns are those of the query, which lacks a literal partition value.
+        columns = ["k", "v"] if of == "hive serde" and "partition (" in statement else ["k", "v", "p"]
+        assert [*map(str, _elements(command.outputColumnNames()))] == columns
         if of == "hive serde":
             assert command.table().identifier().table() == "t"
             assert command.overwrite() == (INSERTS[statement] == "Overwrite")
