@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import decisions
 import pytest
 from bucketed_tables import Shape, Tables
 from cluster import HOST, free_ports
 from local_files import file_system_settings
 from peer_tables import PARTITIONED, Rows
 from peers import PEERS, running
+from spark_subprocess import SparkSubprocess
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast", "dynamic_partitions")
 
@@ -105,3 +113,75 @@ def unknown_files(tables: Tables, layout: str) -> list[Any]:
     known = {str(row[0]) for row in tables.sql(f"select file from file_statistics('{tables.database}.t')")}
     files = {str(row[0]) for row in tables.sql("select distinct input_file_name() from t")}
     return sorted(file for file in files if not any(file.endswith(name) for name in known))
+
+
+class Decider:
+    """A process that decides records, see decisions.py."""
+
+    def __init__(self, settings: Path, location: str, log: Path) -> None:
+        command = [sys.executable, decisions.__file__, str(settings), location]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"), text=True
+        )
+
+    def say(self, line: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def answer(self, key: str) -> str:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line.startswith("{") and key in (said := json.loads(line)):
+                return str(said[key])
+        raise AssertionError(f"process ended with {self.process.wait()}")
+
+
+def test_commit_and_undo_by_two_processes_exclude_each_other(
+    tables: Tables, more_settings: Mapping[str, str], tmp_path: Path
+) -> None:
+    """One process commits a record while another one undoes it: SECONDS=600 for more races. Both find the decision of the one that was first."""
+    location = f"s3a://{BUCKET}/race"
+    records, folder, fs = decisions.records_of(tables.spark, location)
+    deciders: list[Decider] = []
+    for name in ("commit", "undo"):
+        (home := tmp_path / name).mkdir()
+        (home / "settings.json").write_text(json.dumps(SparkSubprocess(home, "default").settings | dict(more_settings)))
+        deciders.append(Decider(home / "settings.json", location, home / "log"))
+    found: Counter[str] = Counter()
+    try:
+        for decider in deciders:
+            decider.answer("ready")
+        end = time.monotonic() + int(os.environ.get("SECONDS", "180"))
+        while time.monotonic() < end:
+            record = records.newFolder(folder, fs)
+            lists = json.dumps({"added": [], "removed": [], "created": [], "exclusive": True})
+            write(tables, f"{record}/started", lists)
+            # Each process is told first in half of the races.
+            told = deciders[:: 1 if found.total() % 2 else -1]
+            for decider in told:
+                decider.say(f"{record.getName()} {'commit' if decider is deciders[0] else 'undo'}")
+            for decider in told:
+                decider.answer("record")
+            for decider in told:
+                decider.say("now")
+            (answer,) = {decider.answer("decision") for decider in told}
+            outcome = tables.spark.sparkContext.textFile(f"{record}/outcome").collect()
+            assert [line.split()[0] for line in outcome] == [
+                {"Some(true)": "committed", "Some(false)": "undone"}[answer]
+            ]
+            found[answer] += 1
+            records.forget(record, fs)
+    finally:
+        for decider in deciders:
+            decider.process.kill()
+            decider.process.wait()
+    print(f"\ns3a: {dict(found)}", flush=True)
+    assert min(found["Some(true)"], found["Some(false)"]) > 10
+
+
+def write(tables: Tables, path: str, text: str) -> None:
+    jvm: Any = tables.spark.sparkContext._jvm
+    file = jvm.org.apache.hadoop.fs.Path(path)
+    fs = file.getFileSystem(tables.spark.sparkContext._jsc.hadoopConfiguration())
+    jvm.org.apache.spark.sql.bucketing.metadata.ExclusiveFile.publish(file, text, fs)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from datetime import datetime, timezone
+from itertools import count
 from pathlib import Path
 
 import pytest
 from local_files import held, vanishing, while_held
+from partition_specs import logged
 from pyspark.sql import DataFrame, SparkSession
 from session_settings import setting
 
@@ -31,9 +38,8 @@ BEGIN, MOVE, COMMIT, DELETE = (
     r"create .*/_replaced/[^/]*/\.outcome-.*",
     r"rename .*/shared/(?:ds=[^/]*/)?[^/_]*(?:_0_)?part-.*",
 )
-# Errors after which a user can run a statement again. The exception of Spark, Hadoop or Java for a missing file depends on
-# the moment of the deletion.
-CLEAR = re.compile("run it again|Run the query again|(FileNotFound|NoSuchFile)Exception", re.IGNORECASE)
+# An error after which a user can run a statement again.
+CLEAR = re.compile("run it again")
 
 
 LONG = pytest.mark.long
@@ -91,6 +97,8 @@ def unclear(failures: list[BaseException]) -> list[str]:
     return [str(failure) for failure in failures if not CLEAR.search(str(failure))]
 
 
+# `SECONDS=300` runs readers beside statements for that time, instead of a number of statements.
+SECONDS = int(os.environ.get("SECONDS", "0"))
 CHANGES = {
     "update": "update shared set v = {}",
     "overwrite": "insert overwrite shared select id, {}, concat('p', id % 2) from range(40)",
@@ -99,7 +107,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("statements", [4, pytest.param(30, marks=LONG)])
+@pytest.mark.parametrize("statements", [4, 30])
 @pytest.mark.long
 def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str, statements: int, change: str) -> None:
     """Each statement changes a column of all rows. A reader sees one value in all rows."""
@@ -107,7 +115,11 @@ def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str,
     assert old.sql("select count(*) from shared").collect()[0][0] == 40
     analyzed = old.table("shared")
     cached = session(spark).table("shared").where("v >= 0")
+    joined = "select a.v, count(*) from shared a join shared b on a.id = b.id group by a.v, b.v"
     readers: dict[str, Callable[[], DataFrame]] = {
+        "partition": lambda: session(spark).sql("select v, 2 * count(*) from shared where id % 2 = 0 group by v"),
+        # The two scans of a query may see different states.
+        "joined": lambda: session(spark).sql(joined),
         "new session": lambda: session(spark).sql("select v, count(*) from shared group by v"),
         "old session": lambda: old.sql("select v, count(*) from shared group by v"),
         "analyzed": lambda: analyzed.groupBy("v").count(),
@@ -127,14 +139,17 @@ def test_readers_see_the_rows_of_one_statement(spark: SparkSession, layout: str,
     with ThreadPoolExecutor(len(readers)) as pool:
         reads = [pool.submit(read, name) for name in readers]
         try:
-            for number in range(1, statements + 1):
+            end = time.monotonic() + SECONDS
+            for number in count(1):
                 spark.sql(CHANGES[change].format(number)).collect()
+                if time.monotonic() >= end and (SECONDS or number == statements):
+                    break
         finally:
             done.set()
     assert [one.exception() for one in reads] == [None] * len(reads)
-    print(f"\n{layout}: {dict(seen)}, {len(failures)} failed", flush=True)
-    assert seen.keys() <= readers.keys() and not unclear(failures)
-    assert {row[1] for row in rows(spark)} == {statements}
+    print(f"\n{layout}: {number} statements, {dict(seen)}, {len(failures)} failed", flush=True)
+    assert not failures and seen.keys() <= readers.keys()
+    assert {row[1] for row in rows(spark)} == {number}
 
 
 @pytest.mark.parametrize("inserts", [3, pytest.param(20, marks=LONG)])
@@ -166,6 +181,75 @@ def test_inserts_at_the_same_time_lose_no_row(spark: SparkSession, layout: str, 
 
 def run(spark: SparkSession, statement: str, waits: bool = False) -> None:
     session(spark, waits).sql(statement).collect()
+
+
+# Statements about one partition.
+OF_PARTITION = {
+    "insert": "insert into shared values (100, 5, '{0}')",
+    "overwrite": "insert overwrite shared select id, 5, '{0}' from range(3)",
+    "merge": "merge into shared as t using (select 1L as id, 5 as v, '{0}' as ds union all select 200, 5, '{0}') as s"
+    " on t.id = s.id and t.ds = s.ds when matched then update set * when not matched then insert *",
+    "update": "update shared set v = 5 where ds = '{0}'",
+    "delete": "delete from shared where ds = '{0}' and id < 20",
+}
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+@pytest.mark.parametrize("stop", [BEGIN, COMMIT], ids=["begin", "commit"])
+@pytest.mark.parametrize("second", OF_PARTITION)
+@pytest.mark.parametrize("first", OF_PARTITION)
+@pytest.mark.some(3)
+def test_statements_on_different_partitions_do_not_conflict(
+    spark: SparkSession, layout: str, first: str, second: str, stop: str
+) -> None:
+    """The second statement commits while the first one runs, or waits for its commit. None of them starts again."""
+    statements = [OF_PARTITION[first].format("p0"), OF_PARTITION[second].format("p1")]
+    loggers = ("dml.RowChanges", "write.AtomicInsert")
+    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
+        lines = [stack.enter_context(logged(spark, f"org.apache.spark.sql.bucketing.{name}")) for name in loggers]
+        with while_held(spark, stop, run, spark, statements[0], True):
+            running = pool.submit(run, spark, statements[1], waits=True)
+            # After its record is written, some statements wait for the first one.
+            wait([running], 60 if stop == BEGIN else 2)
+            assert running.done() or stop == COMMIT
+        running.result()
+    assert not [line for line in [*lines[0], *lines[1]] if "starts again" in line]
+    concurrent = rows(spark)
+    spark.sql("delete from shared").collect()
+    run(spark, "insert into shared select id, 0 as v, concat('p', id % 2) as ds from range(40)")
+    for statement in statements:
+        run(spark, statement)
+    assert rows(spark) == concurrent, layout
+
+
+# The other statement commits when this one writes its files, or when it writes its record.
+STOPS = {"write": "create .*/_replaced/[^/]*/files/.*", "begin": BEGIN}
+CONFLICTS = [
+    ("update shared set v = v + 1 where ds = 'p0'", "overwrite", "INSERT OVERWRITE"),
+    ("update shared set v = v + 1 where v <= (select max(v) from shared)", "merge", "MERGE INTO"),
+    ("merge into shared as t using (select 1L as id) as s on t.id = s.id when matched then delete", "update", "UPDATE"),
+    ("insert overwrite shared select id, v + 1, ds from shared where ds = 'p0'", "update", "UPDATE"),
+]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(("statement", "other", "operation"), CONFLICTS)
+@pytest.mark.some(2)
+def test_conflict_names_the_other_statement(
+    spark: SparkSession, layout: str, statement: str, other: str, operation: str, stop: str
+) -> None:
+    """The error after the last attempt names the operation, the user and the time of the other statement."""
+    attempts, before = 1 if statement.startswith("insert") else 3, datetime.now(timezone.utc).replace(microsecond=0)
+    with ThreadPoolExecutor(1) as pool, held(spark, STOPS[stop]) as operations:
+        running = pool.submit(attempt, session(spark, waits=True), statement)
+        for number in range(attempts):
+            operations.await_reached()
+            run(spark, OF_PARTITION[other].format("p0").replace("5", str(5 + number)))
+            operations.open() if number == attempts - 1 else operations.open_once()
+        error = str(running.result())
+    found = re.search(rf"found: .*{operation} by {getpass.getuser()}, which began at ([-0-9]+ [:0-9]+) UTC\n", error)
+    assert found and "run it again; nothing has been replaced" in error, error
+    assert before <= datetime.fromisoformat(f"{found[1]}+00:00") <= datetime.now(timezone.utc), layout
 
 
 @pytest.mark.parametrize("operation", [MOVE, COMMIT, DELETE], ids=["move", "commit", "delete"])
@@ -209,6 +293,31 @@ def test_session_lists_partitions_again_whose_record_is_deleted(spark: SparkSess
         for _ in range(2):
             assert tuple(reader.sql(query).collect()[0]) == (20 * number, 20), layout
         assert analyzed.where(f"v = {number}").count() == 20, layout
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_scan_has_the_files_of_one_moment_if_statements_commit_while_it_lists(spark: SparkSession, layout: str) -> None:
+    """The first statement changes a partition that is already listed and one that is not. The next ones change others."""
+    query = "select ds, max(v) from shared group by ds"
+    with while_held(spark, "list .*/shared/ds=p1", session(spark).sql(query).collect) as reading:
+        run(spark, "update shared set v = 1", waits=True)
+        for number in range(3):
+            run(spark, f"insert overwrite shared select 1, 1, 'new{number}'", waits=True)
+    assert {row[1] for row in reading.result()} in ({0}, {1}), layout
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_query_succeeds_although_statements_commit_during_many_of_its_listings(
+    spark: SparkSession, layout: str
+) -> None:
+    reader = session(spark).sql("select v, count(*) from shared group by v")
+    with ThreadPoolExecutor(1) as pool, held(spark, "list .*/shared/ds=p1") as listing:
+        reading = pool.submit(reader.collect)
+        for number in range(8):
+            listing.await_reached()
+            run(spark, f"update shared set v = {number}", waits=True)
+            listing.open() if number == 7 else listing.open_once()
+        assert [tuple(row) for row in reading.result()] == [(7, 40)], layout
 
 
 def test_insert_that_starts_again_keeps_its_files(spark: SparkSession, layout: str) -> None:

@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Try
 
-import org.apache.hadoop.fs.{FileAlreadyExistsException, FSDataOutputStream, FSDataOutputStreamBuilder, FileStatus, FileUtil, LocalFileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.{FileAlreadyExistsException, FSDataInputStream, FSDataOutputStream, FSDataOutputStreamBuilder, FileStatus, FileUtil, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.security.AccessControlException
 import org.apache.hadoop.util.Progressable
@@ -18,6 +18,12 @@ import org.apache.hadoop.util.Progressable
  * libraries would run `chmod` for each new file and folder.
  */
 class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
+  override def open(path: Path, buffer: Int): FSDataInputStream = {
+    val opened = super.open(path, buffer)
+    TestFileSystem.pass(s"opened $path")
+    opened
+  }
+
   override def rename(source: Path, target: Path): Boolean = {
     TestFileSystem.pass(s"rename $source")
     TestFileSystem.store.fold(super.rename(source, target)) { store =>
@@ -57,6 +63,7 @@ class TestFileSystem extends LocalFileSystem(new QuickPermissions) {
   }
 
   override def listStatus(path: Path): Array[FileStatus] = {
+    TestFileSystem.pass(s"list $path")
     if (path.toString.matches(TestFileSystem.vanishing)) {
       super.delete(path, true)
       throw new IOException(s"Invalid directory or I/O error occurred for dir: $path")
@@ -181,5 +188,14 @@ object TestFileSystem {
   /** Denies to list directories whose path matches a pattern. */
   def deny(pattern: String): Unit = denied = pattern
 
-  private[support] def pass(operation: String): Unit = held.foreach(_.pass(operation))
+  @volatile private var failing = "(?!)"
+
+  /** Lets the first operation that matches a pattern fail. */
+  def fail(pattern: String): Unit = failing = pattern
+
+  private[support] def pass(operation: String): Unit = {
+    def isFirst = synchronized { val found = operation.matches(failing); failing = "(?!)"; found }
+    if (operation.matches(failing) && isFirst) throw new IOException(s"this operation fails once: $operation")
+    held.foreach(_.pass(operation))
+  }
 }

@@ -100,6 +100,11 @@ def denied(spark: SparkSession, pattern: str) -> AbstractContextManager[None]:
     return _set(_file_system(spark).deny, pattern)
 
 
+def failing(spark: SparkSession, pattern: str) -> AbstractContextManager[None]:
+    """Let the first operation that matches a Java pattern fail."""
+    return _set(_file_system(spark).fail, pattern)
+
+
 @contextmanager
 def held(spark: SparkSession, pattern: str) -> Iterator[Held]:
     """Hold the first operation that matches a Java pattern, such as `rename file:/w/t/a`; release it at the end."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables, rows_of
-from local_files import denied
+from local_files import denied, while_held
+from partition_specs import logged
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -124,6 +125,25 @@ def test_query_finishes_with_the_files_that_it_was_planned_with(
     assert rows_of(reader.sql("select * from t").collect()) != before
 
 
+@pytest.mark.parametrize(("kind", "replacing", "vectorized"), REPLACED)
+def test_query_finishes_with_a_file_that_it_has_opened(
+    tables: Tables, kind: str, replacing: str, vectorized: str
+) -> None:
+    """Some readers open a file again, for example to read parts of it in parallel."""
+    reader = reader_of(tables, kind)
+    for key in ("parquet.enableVectorizedReader", "orc.enableVectorizedReader", "adaptive.enabled"):
+        reader.conf.set(f"spark.sql.{key}", "false" if key == "adaptive.enabled" else vectorized)
+    before = rows_of(tables.sql("select * from t"))
+    for query in ("select * from t", "select k, max(v), max(p) from t group by k"):
+        planned = reader.sql(query)
+        with while_held(tables.spark, "opened .*/t/(p=.*/)?[^/]*part-[^/]*", planned.collect) as running:
+            for statement in REPLACING[replacing]:
+                tables.new_session().sql(statement.replace(" t ", f" {tables.database}.t ")).collect()
+        assert rows_of(running.result()) == before
+        tables.create(f"t {KINDS[kind]}")
+        tables.sql(INSERT)
+
+
 @pytest.mark.parametrize("statement", ["insert overwrite t select 0, 0, 0", "alter table t recover files"])
 def test_replaced_files_are_kept_for_the_configured_time(tables: Tables, statement: str) -> None:
     tables.create(f"t {KINDS['hive parquet whole']}")
@@ -147,6 +167,27 @@ def test_user_without_permission_for_the_records_reads_the_table_but_cannot_writ
         with pytest.raises(PySparkException, match="Permission denied"):
             tables.sql(INSERT)
     assert counts(reader) == [50, 50]
+
+
+def test_queries_without_permission_for_the_records_log_one_warning(tables: Tables) -> None:
+    tables.create(f"without_permission {KINDS['hive parquet partitioned']}")
+    tables.sql(INSERT.replace("into t", "into without_permission"))
+    readers = [tables.new_session() for _ in range(2)]
+    logger = logged(tables.spark, "org.apache.spark.sql.bucketing.metadata.Replacement")
+    with denied(tables.spark, ".*/_replaced.*"), logger as lines:
+        for reader in readers:
+            for query in READS:
+                assert reader.sql(query.replace("from t", "from without_permission")).collect()[0][0] == 50
+            reader.sql(f"select * from bucket_specs('{tables.database}.without_permission')").collect()
+    (warning,) = [line for line in lines if "may return old and new rows" in line]
+    for words in (
+        "without_permission",
+        "found no permission to list",
+        "Expected permission",
+        "Instead: grant this permission",
+    ):
+        assert words in warning
+    tables.sql("drop table without_permission")
 
 
 @pytest.mark.parametrize("name", ["_retained", "_replaced"])

@@ -96,12 +96,7 @@ def changes_of(tables: Tables, of: str, statement: str, new: Rows) -> int:
         return number
 
 
-CASES = [
-    (of, name)
-    for of in TABLES
-    for name in STATEMENTS
-    if (of, name) != ("organized", "overwrite") and (of == "organized" or name != "append")
-]
+CASES = [(of, name) for of in TABLES for name in STATEMENTS if (of, name) != ("organized", "overwrite")]
 
 
 @pytest.mark.parametrize(

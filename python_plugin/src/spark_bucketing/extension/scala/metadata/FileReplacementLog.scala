@@ -72,6 +72,9 @@ case class Replacement(
 
   def name: String = folder.getName
 
+  /** Names the statement for a person: its operation, its user, and when it began. */
+  def words: String = s"${statement.operation} by ${statement.user}, which began at ${Replacement.timeOf(name)}"
+
   /** Returns whether an application has already written a version. */
   def has(version: AppVersion): Boolean = versions.get(version.app).exists(_ >= version.number)
 
@@ -156,6 +159,7 @@ object Replacement extends Logging {
   private val Instead =
     s"restore the whole directory of the table, including $Folder, from one backup, or rebuild the table with `dbt run --full-refresh`"
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
+  private val Readable = DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss 'UTC'")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean, versions: Map[String, Long])
 
@@ -167,7 +171,7 @@ object Replacement extends Logging {
   /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
-    folders(location, fs).flatMap(read(_, fs))
+    Compat.inParallel(folders(location, fs))(read(_, fs)).flatten
   }
 
   /**
@@ -234,6 +238,9 @@ object Replacement extends Logging {
     val last = folders(location, fs).lastOption.map(_.getName.takeWhile(_.isDigit)).filter(_ >= now)
     s"${last.fold(now)(time => (BigInt(time) + 1).toString)}-${UUID.randomUUID.toString.take(8)}"
   }
+
+  /** Returns the time in the name of a replacement, as text. A name after one with a time in the future may have none. */
+  def timeOf(name: String): String = Try(LocalDateTime.parse(name.takeWhile(_.isDigit), Stamp).format(Readable)).getOrElse(name)
 
   /** Returns whether a directory has the name of a replacement. */
   def isName(name: String): Boolean = name.matches("\\d{20}-.+")

@@ -1,8 +1,11 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import java.io.FileNotFoundException
+import java.io.{Closeable, FileNotFoundException}
 import java.net.URI
+import java.nio.file.NoSuchFileException
+
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -43,7 +46,8 @@ object RetainedReads {
   def reading(format: FileFormat, read: Read): Read = format match {
     case of: Retained =>
       val table = of.table
-      file => try read(file) catch { case missing: FileNotFoundException => read(moved(table, file).getOrElse(throw missing)) }
+      // A file may have columnar batches instead of rows.
+      file => new RetainedRows(file, read.asInstanceOf[PartitionedFile => Iterator[AnyRef]], moved(table, file)).asInstanceOf[Iterator[InternalRow]]
     case _ => read
   }
 
@@ -66,5 +70,51 @@ object RetainedReads {
     override def buildReaderWithPartitionValues(
         session: SparkSession, data: StructType, partition: StructType, required: StructType, filters: Seq[Filter], options: Map[String, String], conf: Configuration): Read =
       reading(this, super.buildReaderWithPartitionValues(session, data, partition, required, filters, options, conf))
+  }
+}
+
+/**
+ * The rows or batches of a file. Some readers open a file again for each of its parts. If a statement has moved the file in the meantime, this iterator opens it
+ * where it is now, and continues after what it has already returned.
+ */
+private class RetainedRows(file: PartitionedFile, read: PartitionedFile => Iterator[AnyRef], moved: => Option[PartitionedFile]) extends Iterator[AnyRef] with Closeable {
+
+  private var isMoved = false
+  private var returned = 0L
+  private var rows: Iterator[AnyRef] = Iterator.empty
+  try rows = read(file) catch { case NonFatal(error) => openMoved(error) }
+
+  override def hasNext: Boolean = try rows.hasNext catch { case NonFatal(error) =>
+    openMoved(error)
+    rows.hasNext
+  }
+
+  override def next(): AnyRef = {
+    val row = try rows.next() catch { case NonFatal(error) =>
+      openMoved(error)
+      rows.next()
+    }
+    returned += 1
+    row
+  }
+
+  override def close(): Unit = rows match {
+    case open: Closeable => open.close()
+    case _ =>
+  }
+
+  private def openMoved(error: Throwable): Unit = {
+    val found = (if (isMoved || !RetainedRows.isMissing(error)) None else moved).getOrElse(throw error)
+    close()
+    rows = read(found)
+    isMoved = true
+    (0L until returned).foreach(_ => rows.next())
+  }
+}
+
+private object RetainedRows {
+  def isMissing(error: Throwable): Boolean = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).exists {
+    case _: FileNotFoundException | _: NoSuchFileException => true
+    case _ => false
   }
 }

@@ -95,14 +95,15 @@ class AtomicInsert(
   }
 
   /**
-   * Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new ones.
+   * Returns the files in a directory. Throws an error if there are fewer files than the tasks have written: the statement would replace old files without new
+   * ones. More files are of failed attempts of tasks, which some committers leave, and would add rows twice.
    *
    * @param isReliable whether readers return the rows as they were written
    * @param otherExchange the operator that distributed the rows in another way than planned
    */
   def written(folder: Path, number: Long, isReliable: Boolean, otherExchange: Option[String]): WrittenFiles = {
     val files = AtomicInsert.filesBelow(folder, fs)
-    if (files.size < number) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
+    if (files.size != number) throw Compat.refusal(s"Cannot write into ${table.identifier.quotedString}.", s"${files.size} new files in $folder",
       s"$number new files, as reported by the tasks", "run it again; nothing has been changed")
     val scattered = byBucket.flatMap(scatteredFiles(files, _))
     scattered.filter(_ => overwrites).foreach { case (bucket, of) => throw refused(bucket, of, otherExchange) }
@@ -203,12 +204,16 @@ case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartiti
 case class FilesRead(files: Set[(Path, Long, Long)]) {
 
   /** Throws an error unless the table still has exactly these files. */
-  def checkUnchanged(replacement: FileReplacement): Unit =
-    if (FilesRead.now(replacement) != this) throw Compat.refusal(replacement.changed("another statement has changed the table since the query was planned").getMessage)
+  def checkUnchanged(replacement: FileReplacement): Unit = {
+    val now = FilesRead.now(replacement).files
+    val author = replacement.authorOf(((now diff files) ++ (files diff now)).map(_._1))
+    if (now != files) throw Compat.refusal(replacement.changed(s"a table that has been changed since the query was planned$author").getMessage)
+  }
 
   /** Throws an error unless the query may have read all files that the statement replaces. */
   def check(going: Seq[FileStatus], replacement: FileReplacement): Unit =
-    going.find(file => !files(FilesRead.identity(file))).foreach(file => throw replacement.changed(s"another statement has added ${file.getPath}"))
+    going.find(file => !files(FilesRead.identity(file))).foreach(file => 
+      throw replacement.changed(s"${file.getPath}, which the query has not read${replacement.authorOf(Seq(file.getPath))}"))
 }
 
 object FilesRead {

@@ -54,6 +54,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private val MaxPauseMillis = 1000L
   // Nobody waits for the directory of a statement that has not written its record.
   private val MinSilenceMillis = 60000L
+  private val RecentRecords = 8
   private val conf = Compat.hadoopConf(session)
   private val location = new Path(table.location)
   private val fs = location.getFileSystem(conf)
@@ -109,8 +110,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Runs a step of a statement before its replacement. Another replacement deletes files, so the step may fail because of it. */
   def before[A](transaction: Transaction)(step: => A): A = try step catch {
-    case NonFatal(error) if others(transaction).exists(other => other.isCommitted && !other.statement.isAppend) =>
-      throw changed("another statement has replaced files of the table", error)
+    case NonFatal(error) =>
+      val other = others(transaction).find(other => other.isCommitted && !other.statement.isAppend).getOrElse(throw error)
+      throw changed(s"another statement, which has replaced files of the table: ${other.words}", error)
+  }
+
+  /** Names the statement that has last added or removed one of these files, if its record is known. */
+  def authorOf(paths: Iterable[Path]): String = {
+    val names = paths.map(files.nameOf).toSet
+    committed.reverseIterator.find(of => names.exists(name => of.added(name) || of.removed(name))).fold("")(of => s", by ${of.words}")
   }
 
   /** Returns the replacements of other statements that may have happened since a statement read the table. */
@@ -215,7 +223,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def checkAlone(started: Replacement, transaction: Transaction): Unit =
     others(transaction).find(other => other.statement.conflictsWith(started.statement) || transaction.version.exists(other.has)).foreach { other =>
       val what = if (other.isCommitted) "has changed the same partitions since this one read them" else "changes the same partitions at the same time"
-      throw changed(s"another statement, which $what: ${other.statement.operation} by ${other.statement.user}, ${other.name}")
+      throw changed(s"another statement, which $what: ${other.words}")
     }
 
   /** Returns the versions of all applications. Older records need not stay for them. */
@@ -365,12 +373,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     crashed.foreach(Replacement.abandon(_, fs))
     val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
+    // A query compares its listing of the directories with the records afterwards. So it needs those of the statements that have committed during the listing.
+    val recent = done.filter(of => of.isCommitted && of.done.forall(_ >= System.currentTimeMillis - BucketingConf.recoverAfterMillis)).takeRight(RecentRecords).map(_.name).toSet
     val needless = done.filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
       // A statement that runs again still has its new files in the directory of the undone record, and a paused one may move more files into the table.
       // An append conflicts with nothing, so only statements that seal the same partitions now need its record.
       def isRecent = !record.statement.isAppend || record.created.nonEmpty || record.done.forall(_ >= System.currentTimeMillis - MinSilenceMillis)
-      def isNeeded = if (record.isUndone) isRunning(record.folder) else isRecent && begun.exists(time => record.done.forall(_ >= time))
+      def isNeeded = if (record.isUndone) isRunning(record.folder) else recent(record.name) || isRecent && begun.exists(time => record.done.forall(_ >= time))
       record.name < committed.name && (record.isUndone || isCarried) && !isNeeded
     }
     // The statements may have moved more files into the table after their replacements were undone. From now on, they cannot.
@@ -457,7 +467,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val now = byPath(files.map(_.getPath))
     files.find { file =>
       !now.get(file.getPath.toUri.getPath).exists(found => found.getLen == file.getLen && found.getModificationTime == file.getModificationTime)
-    }.foreach(file => throw changed(s"${file.getPath} has been changed or deleted since the statement read it"))
+    }.foreach(file => throw changed(s"${file.getPath} has been changed or deleted since the statement read it${authorOf(Seq(file.getPath))}"))
   }
 
   def changed(found: String, cause: Throwable = null) = new ConcurrentChange(

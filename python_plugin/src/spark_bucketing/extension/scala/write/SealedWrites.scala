@@ -82,8 +82,8 @@ trait SealedWrite extends V1WriteCommand {
   protected def insertInto(session: ClassicSession, insert: AtomicInsert, child: SparkPlan): Seq[Row] = {
     insert.run { folder =>
       // A command with Hive's SerDe has no columns for static partition values.
-      new InsertIntoHadoopFsRelationCommand(insert.folderIn(folder, partitionColumns.size), Map.empty, ifPartitionNotExists = false, partitionColumns, bucketSpec, fileFormat, options,
-        query, SaveMode.Append, catalogTable = None, fileIndex = None, outputColumnNames) {
+      new InsertIntoHadoopFsRelationCommand(insert.folderIn(folder, partitionColumns.size), Map.empty, ifPartitionNotExists = false, partitionColumns, bucketSpec, fileFormat,
+        options + SealedWrites.NoMarker, query, SaveMode.Append, catalogTable = None, fileIndex = None, outputColumnNames) {
         override def basicWriteJobStatsTracker(conf: Configuration): BasicWriteJobStatsTracker = SealedWrite.this.basicWriteJobStatsTracker(conf)
       }.run(session, child)
       insert.written(folder, metrics("numFiles").value, asRead, BucketedRowsExec.otherExchange(child))
@@ -169,6 +169,9 @@ object SealedWrites extends Logging {
   /** Returns the options for a write in the Hive layout. Spark's own option among them also selects Hive's file names. */
   def optionsOf(hash: HiveBucketHash): Map[String, String] =
     Map(BucketingUtils.optionForHiveCompatibleBucketWrite -> "true", HashOption -> hash.name)
+
+  // Nobody reads the file _SUCCESS in the directory of new files.
+  val NoMarker: (String, String) = "mapreduce.fileoutputcommitter.marksuccessfuljobs" -> "false"
 
   private val HashOption = "__spark_bucketing_hash__"
 }
