@@ -204,7 +204,7 @@ def test_statements_on_different_partitions_do_not_conflict(
 ) -> None:
     """The second statement commits while the first one runs, or waits for its commit. None of them starts again."""
     statements = [OF_PARTITION[first].format("p0"), OF_PARTITION[second].format("p1")]
-    loggers = ("dml.RowChanges", "write.AtomicInsert")
+    loggers = ("dml.ChangeRowsRun", "write.AtomicInsert")
     with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
         lines = [stack.enter_context(logged(spark, f"org.apache.spark.sql.bucketing.{name}")) for name in loggers]
         with while_held(spark, stop, run, spark, statements[0], True):

@@ -14,7 +14,7 @@ from spark_bucketing.cli.doctor import doctor
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.init import init
 from spark_bucketing.cli.report import report
-from spark_bucketing.cli.table import table
+from spark_bucketing.cli.table import table_group
 from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
 
@@ -52,5 +52,5 @@ def main() -> None:
     """Manage bucketed Spark tables in a dbt project."""
 
 
-for _command in (advise, check, doctor, explain, extension, init, report, table):
+for _command in (advise, check, doctor, explain, extension, init, report, table_group):
     main.add_command(_command)

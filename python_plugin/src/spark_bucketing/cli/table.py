@@ -37,8 +37,8 @@ def _some_tables(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(_SCHEMA(project_options(function)))
 
 
-@click.group()
-def table() -> None:
+@click.group("table")
+def table_group() -> None:
     """Show, verify, seal and rewrite bucketed and organized tables.
 
     With method session, Spark runs in the command's own process. With thrift or http, the command sends its statements
@@ -46,7 +46,7 @@ def table() -> None:
     """
 
 
-@table.command()
+@table_group.command()
 @format_of("text", "json", "html")
 @OUTPUT
 @_some_tables
@@ -67,7 +67,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, output: Path | 
     _finish(result, form, output)
 
 
-@table.command()
+@table_group.command()
 @click.option("--deep", is_flag=True, help="Also check the rows of unsealed files and of organized tables.")
 @_WHERE
 @FORMAT
@@ -85,7 +85,7 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
     _finish(result, form)
 
 
-@table.command()
+@table_group.command()
 @_WHERE
 @_DRY_RUN
 @FORMAT
@@ -103,7 +103,7 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
     _finish(result, form)
 
 
-@table.command()
+@table_group.command()
 @_WHERE
 @_DRY_RUN
 @_one_table
@@ -128,7 +128,7 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
             _rewrite(warehouse, plan, line)
 
 
-@table.command()
+@table_group.command()
 @click.option("--repair", is_flag=True, help="Read all rows once, and write new statistics.")
 @FORMAT
 @_one_table

@@ -326,10 +326,10 @@ case class ChangeRowsCommand(statement: ChangeRows, override val output: Seq[Att
 
   override def argString(maxFields: Int): String = statement.table.identifier.unquotedString + explained.fold("")(", " + _._1)
 
-  override lazy val metrics: Map[String, SQLMetric] = RowChanges.metrics(session.sparkContext)
+  override lazy val metrics: Map[String, SQLMetric] = ChangeRowsRun.metrics(session.sparkContext)
 
   override def run(session: SparkSession): Seq[Row] = {
-    val counts = RowChanges(session, statement, metrics).run()
+    val counts = ChangeRowsRun(session, statement, metrics).run()
     Seq(Row.fromSeq(Seq(counts.updated + counts.deleted + counts.inserted, counts.updated, counts.deleted, counts.inserted).take(output.size)))
   }
 

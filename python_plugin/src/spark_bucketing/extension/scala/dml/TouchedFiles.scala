@@ -23,7 +23,7 @@ import org.apache.spark.sql.execution.SparkPlan
  * @param unmatched the stored source rows that match no row of the target, if the statement inserts rows
  * @param searched the number of files whose rows the statement has compared
  */
-case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: Int)
+case class Touched(changes: ChangeCounts, unmatched: Option[LogicalPlan], searched: Int)
 
 /**
  * Finds the files that a statement touches. First it prunes files by their statistics, with the conditions on the target and with the keys of the
@@ -31,7 +31,7 @@ case class Touched(changes: Changes, unmatched: Option[LogicalPlan], searched: I
  */
 class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Stored, source: Option[SourceRows]) {
 
-  val rows = new ChangedRows(statement, snapshot, source)
+  val rows = new RowQueries(statement, snapshot, source)
 
   def find(): Touched = {
     val files = candidates
@@ -65,12 +65,12 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
     s"Cannot merge into ${snapshot.table.identifier.quotedString}.", s"$found; the table is unchanged", expected, instead)
 
   /** Counts changed rows in tasks, and adds the counts on the driver. */
-  private def count(plan: LogicalPlan): Changes = {
+  private def count(plan: LogicalPlan): ChangeCounts = {
     val (places, isUpdate, sampleStep) = (snapshot.places, rows.isUpdate, snapshot.sampleStep)
     // The columns of the place follow the row's file, its action and the number of its source rows.
     val columns = plan.output.map(_.dataType).zipWithIndex.drop(3)
     stored.each(plan) { rows =>
-      val changes = new Changes(isUpdate)
+      val changes = new ChangeCounts(isUpdate)
       rows.foreach { row =>
         if (changes.change(row.getInt(0), row.getInt(1), row.getLong(2))) {
           val values = columns.map { case (dataType, i) => row.get(i, dataType) }
@@ -78,7 +78,7 @@ class TouchedFiles(statement: ChangeRows, snapshot: TableSnapshot, stored: Store
         }
       }
       changes
-    }.foldLeft(new Changes(isUpdate))(_ add _)
+    }.foldLeft(new ChangeCounts(isUpdate))(_ add _)
   }
 
   /** The files that neither the conditions on the target nor the keys of the source rule out. */
@@ -136,7 +136,7 @@ class Added extends Serializable {
 }
 
 /** Numbers of changed rows: removed ones by file, and added ones by range. */
-class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
+class ChangeCounts(isUpdate: IndexedSeq[Boolean]) extends Serializable {
   var (updated, deleted, inserted) = (0L, 0L, 0L)
   var isAmbiguous = false
   val removed = mutable.HashMap.empty[Int, Long]
@@ -169,7 +169,7 @@ class Changes(isUpdate: IndexedSeq[Boolean]) extends Serializable {
     if (value != null && step.exists(of.rows % _ == 0)) of.samples += InternalRow.copyValue(value)
   }
 
-  def add(other: Changes): Changes = {
+  def add(other: ChangeCounts): ChangeCounts = {
     updated += other.updated
     deleted += other.deleted
     inserted += other.inserted

@@ -24,15 +24,15 @@ object BucketMerges {
 
   private def merged(sort: SortExec): SparkPlan = {
     val scans = sort.child.collect { case scan: BucketScan if !scan.read.ordered && scan.mergeable => scan }
-    def inOrder(chosen: Seq[BucketScan]): SparkPlan = sort.child.transformUp {
+    def merging(chosen: Seq[BucketScan]): SparkPlan = sort.child.transformUp {
       case scan: BucketScan if chosen.exists(_ eq scan) => scan.copyWith(scan.read.copy(ordered = true, merged = true))
       case union: BucketUnionExec => union.copy(merged = true)
     }
     def suffices(chosen: Seq[BucketScan]): Boolean =
-      SortOrder.orderingSatisfies(inOrder(chosen).outputOrdering, sort.sortOrder)
+      SortOrder.orderingSatisfies(merging(chosen).outputOrdering, sort.sortOrder)
     if (!suffices(scans)) sort
     // Merging is expensive, so skip scans whose order the sort does not require, such as the build side of a hash join.
-    else inOrder(scans.foldLeft(scans) { (chosen, scan) =>
+    else merging(scans.foldLeft(scans) { (chosen, scan) =>
       val others = chosen.filterNot(_ eq scan)
       if (suffices(others)) others else chosen
     })

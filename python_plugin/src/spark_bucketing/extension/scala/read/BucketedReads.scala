@@ -172,13 +172,13 @@ object OrderJoinKeys extends Rule[SparkPlan] {
 
   override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
     case join: SortMergeJoinExec if join.leftKeys.size > 1 && join.leftKeys.forall(_.deterministic) && join.rightKeys.forall(_.deterministic) =>
-      inOrder(join.leftKeys, join.left).orElse(inOrder(join.rightKeys, join.right)).fold(join) { positions =>
+      positionsOf(join.leftKeys, join.left).orElse(positionsOf(join.rightKeys, join.right)).fold(join) { positions =>
         join.copy(leftKeys = positions.map(join.leftKeys), rightKeys = positions.map(join.rightKeys))
       }
   }
 
   /** Returns the positions of the keys in the order of the rows, if they are sorted by all keys. */
-  private def inOrder(keys: Seq[Expression], side: SparkPlan): Option[Seq[Int]] = if (!side.exists(_.isInstanceOf[BucketScan])) None else {
+  private def positionsOf(keys: Seq[Expression], side: SparkPlan): Option[Seq[Int]] = if (!side.exists(_.isInstanceOf[BucketScan])) None else {
     val sorted = side.outputOrdering.map(order => keys.indexWhere(_.semanticEquals(order.child))).takeWhile(_ >= 0).distinct
     if (sorted.size < keys.size) None else Some(sorted)
   }

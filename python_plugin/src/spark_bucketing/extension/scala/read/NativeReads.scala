@@ -117,7 +117,7 @@ object NativeReads {
   private def withoutSorts(plan: SparkPlan, isFree: Boolean): SparkPlan = plan match {
     case join: SortMergeJoinExec if isFree => join.mapChildren {
       case sort: SortExec if !sort.global =>
-        val sorted = inOrder(sort.child)
+        val sorted = withOrder(sort.child)
         if ((sorted ne sort.child) && SortOrder.orderingSatisfies(sorted.outputOrdering, sort.sortOrder)) sorted else withoutSorts(sort, isFree)
       case child => withoutSorts(child, isFree)
     }
@@ -126,9 +126,9 @@ object NativeReads {
     case _ => plan.mapChildren(withoutSorts(_, isFree = false))
   }
 
-  private def inOrder(plan: SparkPlan): SparkPlan = plan match {
+  private def withOrder(plan: SparkPlan): SparkPlan = plan match {
     case scan: BucketScan if scan.read.native && scan.hasSortedPartitions => scan.copyWith(scan.read.copy(ordered = true))
-    case _: FilterExec | _: ProjectExec => plan.mapChildren(inOrder)
+    case _: FilterExec | _: ProjectExec => plan.mapChildren(withOrder)
     case _ => plan
   }
 

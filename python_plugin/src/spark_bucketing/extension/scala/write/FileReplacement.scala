@@ -42,7 +42,7 @@ class Transaction(val folder: Path, val seen: Set[String], val heartbeat: Heartb
  * @param overwrites whether to delete files that new partitions' directories already contain, such as files of a dropped partition of an external
  *                   table. If false, such files are an error
  */
-case class FileChanges(statement: StatementScope, going: Seq[FileStatus], coming: Seq[Move], overwrites: Boolean = false)
+case class FileChanges(statement: StatementScope, going: Seq[FileStatus], coming: Seq[FileMove], overwrites: Boolean = false)
 
 /**
  * Adds files to a table, replaces and removes them, all atomically. All statements of the extension that write into a table use it. See
@@ -242,7 +242,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    *
    * @param check throws an error if another statement has undone the replacement
    */
-  private def moveIn(going: Seq[FileStatus], coming: Seq[Move])(check: => Unit): Unit = {
+  private def moveIn(going: Seq[FileStatus], coming: Seq[FileMove])(check: => Unit): Unit = {
     Compat.inParallel(coming) { move =>
       check
       rename(move.from, move.to)
@@ -414,12 +414,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     if (folder.getFileSystem(conf).getUri.getScheme == "file") Try(java.nio.file.Paths.get(folder.toUri.getPath).toRealPath()).toOption else None
 
   /** Returns the move of a new file into a partition, or into a table without partitions, under a name that no file has had yet. */
-  def moveTo(file: Path, spec: TablePartitionSpec, name: String): Move =
-    if (spec.isEmpty) Move(file, fs.makeQualified(new Path(location, name)), None, isNewPartition = false)
+  def moveTo(file: Path, spec: TablePartitionSpec, name: String): FileMove =
+    if (spec.isEmpty) FileMove(file, fs.makeQualified(new Path(location, name)), None, isNewPartition = false)
     else {
       val folder = known.get(spec)
       checkMovable(folder.toSeq)
-      Move(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
+      FileMove(file, fs.makeQualified(new Path(folder.getOrElse(defaultLocation(spec)), name)), Some(spec), folder.isEmpty)
     }
 
   /** Returns the current files of the selected partitions, or of a table without partitions. Those that another statement is moving in are not yet current. */

@@ -14,9 +14,9 @@ import org.apache.spark.sql.types.{DateType, StructField}
  * The new files of a bucketed table: one file per touched bucket. In a partition without a valid seal, rows may be in any file, so all of its files are
  * touched, and it gets the table's bucket spec.
  */
-class ChangedBuckets(
-    session: SparkSession, statement: ChangeRows, snapshot: BucketedSnapshot, changed: ChangedRows, touched: Touched)
-    extends ChangedFiles(session, statement, snapshot, changed, touched) {
+class BucketRewrite(
+    session: SparkSession, statement: ChangeRows, snapshot: BucketedSnapshot, changed: RowQueries, touched: Touched)
+    extends Rewrite(session, statement, snapshot, changed, touched) {
 
   private val BytesPerBucket: Long = 1L << 30
   // A shuffle writes many small buckets in fewer tasks.

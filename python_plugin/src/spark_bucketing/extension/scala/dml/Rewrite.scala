@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 /** The new files of a statement, which replace the touched files. */
-abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: ChangedRows, touched: Touched) {
+abstract class Rewrite(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: RowQueries, touched: Touched) {
 
   protected val depth: Int = snapshot.partition.size
   protected val target: Seq[Attribute] = statement.target.output
@@ -113,10 +113,10 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
   /** The directories of the partitions that have files. */
   private lazy val folders: Map[Seq[Any], Path] = snapshot.files.map(file => file.cell.group.take(depth) -> file.status.getPath.getParent).toMap
 
-  def move(file: NewFile, replacement: FileReplacement): Move = {
+  def move(file: NewFile, replacement: FileReplacement): FileMove = {
     val (from, partition) = (new Path(file.path), slots(file.slot).partition)
     if (depth == 0) replacement.moveTo(from, Map.empty, from.getName)
-    else folders.get(partition).fold(replacement.moveTo(from, specOf(partition), from.getName))(folder => Move(from, new Path(folder, from.getName), None, isNewPartition = false))
+    else folders.get(partition).fold(replacement.moveTo(from, specOf(partition), from.getName))(folder => FileMove(from, new Path(folder, from.getName), None, isNewPartition = false))
   }
 
   protected def specOf(values: Seq[Any]): TablePartitionSpec = GroupKey.specOf(snapshot.partition, values, statement.files.options)
@@ -142,9 +142,9 @@ abstract class ChangedFiles(session: SparkSession, statement: ChangeRows, snapsh
     ResolveRowChanges.refusal(snapshot.table.identifier.quotedString, s"$found; the table is unchanged", expected, instead)
 }
 
-object ChangedFiles {
-  def of(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: ChangedRows, touched: Touched): ChangedFiles = snapshot match {
-    case organized: OrganizedSnapshot => new ChangedRanges(session, statement, organized, changed, touched)
-    case bucketed: BucketedSnapshot => new ChangedBuckets(session, statement, bucketed, changed, touched)
+object Rewrite {
+  def of(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: RowQueries, touched: Touched): Rewrite = snapshot match {
+    case organized: OrganizedSnapshot => new RangeRewrite(session, statement, organized, changed, touched)
+    case bucketed: BucketedSnapshot => new BucketRewrite(session, statement, bucketed, changed, touched)
   }
 }

@@ -24,18 +24,18 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  * Runs a statement in three steps: it finds the touched files, writes the changed files in one job, and replaces the touched files
  * with them. If another statement has replaced files in the meantime, it starts again.
  *
- * @param metrics the metrics of [[RowChanges.metrics]], which it sets
+ * @param metrics the metrics of [[ChangeRowsRun.metrics]], which it sets
  */
-case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map[String, SQLMetric]) extends Logging {
+case class ChangeRowsRun(session: SparkSession, statement: ChangeRows, metrics: Map[String, SQLMetric]) extends Logging {
 
   @tailrec
-  final def run(attempts: Int = RowChanges.Attempts): Changes = {
+  final def run(attempts: Int = ChangeRowsRun.Attempts): ChangeCounts = {
     val result = try Right(once()) catch { case changed: ConcurrentChange => Left(changed) } finally publish()
     result match {
       case Right(counts) => counts
       case Left(changed) if attempts > 1 =>
         logWarning("A statement starts again, because the table has changed since it read it.", changed)
-        Thread.sleep(ThreadLocalRandom.current.nextLong(RowChanges.PauseMillis))
+        Thread.sleep(ThreadLocalRandom.current.nextLong(ChangeRowsRun.PauseMillis))
         run(attempts - 1)
       case Left(changed) => throw Compat.refusal(changed.getMessage)
     }
@@ -44,28 +44,28 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
   private def publish(): Unit = SQLMetrics.postDriverMetricUpdates(
     session.sparkContext, session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
 
-  private def once(): Changes = {
+  private def once(): ChangeCounts = {
     val table = Compat.current(session, statement.table)
     WriteTarget.check(session, table, "change rows of", Some(statement.files.location))
     checkColumns(table)
     val replacement = new FileReplacement(session, table)
     replacement.awaitOthers(!_.statement.isAppend)
     val stored = new Stored(session)
-    try replacement.runOnce(new Changes(IndexedSeq.empty))(once(table, replacement, stored, _)) finally stored.close()
+    try replacement.runOnce(new ChangeCounts(IndexedSeq.empty))(once(table, replacement, stored, _)) finally stored.close()
   }
 
-  private def once(table: CatalogTable, replacement: FileReplacement, stored: Stored, transaction: Transaction): Changes = {
+  private def once(table: CatalogTable, replacement: FileReplacement, stored: Stored, transaction: Transaction): ChangeCounts = {
     val source = replacement.before(transaction)(SourceRows.of(statement, stored))
     val partitions = statement.partitionFilters ++ source.toSeq.flatMap(SourcePartitions.filters(statement, stored, _))
     val snapshot = TableSnapshot.now(session, table, statement, partitions)
     val rowsId = source.filter(_ => statement.checks(MergeChecks.Once) && !statement.hasSubqueries).map(of => s"${statement.id} ${of.hash(stored)}")
     if (rowsId.exists(id => replacement.merged.contains(mergedId(id, snapshot.files.map(_.status))))) {
       logInfo(s"The last change of ${table.identifier.unquotedString} has already merged these rows.")
-      return new Changes(IndexedSeq.empty)
+      return new ChangeCounts(IndexedSeq.empty)
     }
     val touching = new TouchedFiles(statement, snapshot, stored, source)
     val touched = replacement.before(transaction)(touching.find())
-    val changed = ChangedFiles.of(session, statement, snapshot, touching.rows, touched)
+    val changed = Rewrite.of(session, statement, snapshot, touching.rows, touched)
     val old = changed.old.map(_.status)
     def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
     val counts = touched.changes
@@ -108,7 +108,7 @@ case class RowChanges(session: SparkSession, statement: ChangeRows, metrics: Map
   }
 }
 
-object RowChanges {
+object ChangeRowsRun {
   private val Attempts = 3
   private val PauseMillis = 1000L
 

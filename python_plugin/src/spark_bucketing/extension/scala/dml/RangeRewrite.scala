@@ -8,9 +8,9 @@ import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.types.StructField
 
 /** The new files of an organized table. The rows of a range stay together, small ranges are combined, and large ranges are split. */
-class ChangedRanges(
-    session: SparkSession, statement: ChangeRows, snapshot: OrganizedSnapshot, changed: ChangedRows, touched: Touched)
-    extends ChangedFiles(session, statement, snapshot, changed, touched) {
+class RangeRewrite(
+    session: SparkSession, statement: ChangeRows, snapshot: OrganizedSnapshot, changed: RowQueries, touched: Touched)
+    extends Rewrite(session, statement, snapshot, changed, touched) {
 
   private val FilesPerTask = 8
 
@@ -33,7 +33,7 @@ class ChangedRanges(
   override protected val order: Seq[StructField] = organized.implicitPartition ++ organized.organized
 
   /** Returns the touched ranges, and the other ranges of the same groups. */
-  private def touchedRanges(changes: Changes): Seq[RangeRows] = {
+  private def touchedRanges(changes: ChangeCounts): Seq[RangeRows] = {
     val removed = changes.removed.toMap
     val groups = changes.added.keySet.map(_.group) ++ removed.keys.map(snapshot.files(_).cell.group)
     val byCell = snapshot.files.filter { file =>

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
  *
  * @param partition the values of a partition that may be new; None otherwise
  */
-case class Move(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean)
+case class FileMove(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean)
 
 /** Another statement has changed the table since this statement read it. */
 class ConcurrentChange(message: String, cause: Throwable) extends RuntimeException(message, cause)

@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.{BooleanType, IntegerType, StructType}
  * The row-level plans of a statement: the rows of the target, joined with the source, and the action for each row. The first action whose
  * condition is true applies. Its number is its position from 1, or 0 for none.
  */
-class ChangedRows(statement: ChangeRows, snapshot: TableSnapshot, source: Option[SourceRows]) {
+class RowQueries(statement: ChangeRows, snapshot: TableSnapshot, source: Option[SourceRows]) {
 
   private val target = statement.target.output
   private val actions = statement.matched ++ statement.notMatchedBySource
