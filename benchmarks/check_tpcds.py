@@ -90,11 +90,11 @@ def main() -> None:
         for name, sql in queries(tests).items():
             report = spark_bucketing.check(sql=sql, spark=spark).to_dict()
             for model in report["models"]:
-                findings = [finding for operator in model["operators"] for finding in operator["findings"]]
+                findings = [*model["findings"], *(one for of in model["operators"] for one in of["findings"])]
                 verdicts.update(operator["verdict"] for operator in model["operators"])
                 reasons.update(finding["reason"] for finding in findings)
-                if model["error"] or any(finding["reason"] == "unexplained" for finding in findings):
-                    unclear.append(f"{name}: {model['error'] or 'unexplained'}")
+                missing = [one for one in findings if one["level"] == "unknown" or one["reason"] == "unexplained"]
+                unclear += [f"{name}: {finding['message']}" for finding in missing]
         seconds = time.perf_counter() - began
         spark.stop()
     print(f"{len(queries(tests))} queries in {seconds:.0f} s: {verdicts.total()} operators")
