@@ -171,7 +171,7 @@ object Replacement extends Logging {
   /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
-    Compat.inParallel(folders(location, fs))(read(_, fs)).flatten
+    folders(location, fs).flatMap(read(_, fs))
   }
 
   /**

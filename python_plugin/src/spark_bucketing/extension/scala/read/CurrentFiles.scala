@@ -133,9 +133,8 @@ object CurrentFiles {
       val (added, gone) = (than.added.filter(isListed), than.removed.filter(isListed))
       val current = added.filterNot(removed)
       // A record without files is about a statement of Spark, which may have changed any files.
-      def isOfListed = gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
-      // If later statements have removed all new files, the records of these statements decide.
-      !current.forall(found) || added.isEmpty && isOfListed
+      def isOfListed = added.nonEmpty || gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
+      !current.forall(found) || current.isEmpty && isOfListed
     } && !listedSince.getOrDefault(shared, Set.empty)(than.name)
     // A new record may be of other partitions, and its statement may have deleted a record of these. Spark caches listings across queries, by partition.
     val known = committed.map(_.name).toSet

@@ -54,7 +54,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private val MaxPauseMillis = 1000L
   // Nobody waits for the directory of a statement that has not written its record.
   private val MinSilenceMillis = 60000L
-  private val RecentRecords = 8
   private val conf = Compat.hadoopConf(session)
   private val location = new Path(table.location)
   private val fs = location.getFileSystem(conf)
@@ -373,14 +372,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     crashed.foreach(Replacement.abandon(_, fs))
     val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
-    // A query compares its listing of the directories with the records afterwards. So it needs those of the statements that have committed during the listing.
-    val recent = done.filter(of => of.isCommitted && of.done.forall(_ >= System.currentTimeMillis - BucketingConf.recoverAfterMillis)).takeRight(RecentRecords).map(_.name).toSet
     val needless = done.filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
       // A statement that runs again still has its new files in the directory of the undone record, and a paused one may move more files into the table.
       // An append conflicts with nothing, so only statements that seal the same partitions now need its record.
       def isRecent = !record.statement.isAppend || record.created.nonEmpty || record.done.forall(_ >= System.currentTimeMillis - MinSilenceMillis)
-      def isNeeded = if (record.isUndone) isRunning(record.folder) else recent(record.name) || isRecent && begun.exists(time => record.done.forall(_ >= time))
+      def isNeeded = if (record.isUndone) isRunning(record.folder) else isRecent && begun.exists(time => record.done.forall(_ >= time))
       record.name < committed.name && (record.isUndone || isCarried) && !isNeeded
     }
     // The statements may have moved more files into the table after their replacements were undone. From now on, they cannot.
