@@ -295,6 +295,20 @@ def test_session_lists_partitions_again_whose_record_is_deleted(spark: SparkSess
         assert analyzed.where(f"v = {number}").count() == 20, layout
 
 
+@pytest.mark.parametrize("held", ["p0", "p1"])
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_scan_has_the_files_of_one_moment_if_statements_commit_while_it_lists(
+    spark: SparkSession, layout: str, held: str
+) -> None:
+    """The first statement changes a partition that is already listed and one that is not. The next ones change others."""
+    query = "select ds, max(v) from shared where ds between 'p0' and 'p1' group by ds"
+    with while_held(spark, f"list .*/shared/ds={held}", session(spark).sql(query).collect) as reading:
+        run(spark, "update shared set v = 1", waits=True)
+        for number in range(3):
+            run(spark, f"insert overwrite shared partition (ds = 'new{number}') select 1, 1", waits=True)
+    assert {row[1] for row in reading.result()} in ({0}, {1}), layout
+
+
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
 def test_query_succeeds_although_statements_commit_during_many_of_its_listings(
     spark: SparkSession, layout: str

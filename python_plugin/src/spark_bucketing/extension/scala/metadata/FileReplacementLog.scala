@@ -146,6 +146,9 @@ object Replacement extends Logging {
 
   val Folder = "_replaced"
 
+  /** How long a record stays after its statement, so that a query that has listed the directories in the meantime finds it. */
+  val KeptMillis: Long = 5 * 60 * 1000
+
   /** The directory of the new files, in the directory of the record. */
   val Staged = "files"
 
@@ -171,7 +174,7 @@ object Replacement extends Logging {
   /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
-    folders(location, fs).flatMap(read(_, fs))
+    Compat.inParallel(folders(location, fs))(read(_, fs)).flatten
   }
 
   /**

@@ -79,6 +79,41 @@ case class CurrentFiles(all: FileIndex)(session: SparkSession, table: CatalogTab
   override def toString: String = all.toString
 }
 
+/**
+ * When directories were listed. A listing takes some time, during which statements may commit.
+ *
+ * @param nanos a moment before the listing began, or None if it is unknown, because Spark has listed the directories
+ * @param committed the names of the replacements that were committed at this moment
+ */
+case class ListingTime(nanos: Option[Long], committed: Set[String]) {
+
+  /** Whether the records of statements that have committed since then may have been deleted. */
+  def isOld: Boolean = nanos.exists(began => System.nanoTime - began > Replacement.KeptMillis * 1000000 / 2)
+
+  /** Notes the time at which an index or a cache of listings was emptied. */
+  def note(of: AnyRef): Unit = ListingTime.times.put(of, this)
+}
+
+object ListingTime {
+
+  private val times: java.util.concurrent.ConcurrentMap[AnyRef, ListingTime] = new MapMaker().weakKeys().makeMap()
+
+  def now(session: SparkSession, table: CatalogTable): ListingTime =
+    ListingTime(Some(System.nanoTime), Replacement.forReader(new Path(table.location), Compat.hadoopConf(session)).filter(_.isCommitted).map(_.name).toSet)
+
+  def known(index: FileIndex): ListingTime = times.getOrDefault(index, ListingTime(None, Set.empty))
+
+  /** Returns when the directories of an index are listed: now, unless they are in its cache. Spark caches listings across queries, by partition. */
+  def of(session: SparkSession, table: CatalogTable, index: FileIndex): ListingTime = {
+    def empty() = {
+      index.refresh()
+      now(session, table)
+    }
+    // Nobody has noted when Spark filled the cache.
+    Compat.listingCache(index).fold(now(session, table))(times.computeIfAbsent(_, _ => empty()))
+  }
+}
+
 object CurrentFiles {
 
   /** Returns Spark's own file index. */
@@ -114,7 +149,7 @@ object CurrentFiles {
     val shared = SealedCatalogIndex.stock(index)
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
-    val conf = Compat.hadoopConf(session)
+    val (conf, now) = (Compat.hadoopConf(session), System.nanoTime)
     val records = Replacement.forReader(new Path(table.location), conf)
     // The names of the files in the directories of the records. A table may have 100,000 other files.
     lazy val found = {
@@ -129,26 +164,29 @@ object CurrentFiles {
     val pruned = Some(index).collect { case of: InMemoryFileIndex => of }
     lazy val folders = pruned.map(_.rootPaths.map(folder => names.folderOf(new Path(folder, "file"))).toSet)
     def isListed(name: String) = folders.forall(_.contains(TableFiles.folderOf(name)))
-    def isOlder(than: Replacement) = than.removed.nonEmpty && hasGone(than, found, names, conf) || {
+    val time = index match {
+      case kept: KeptSeals => kept.listed(partitionFilters)
+      case _ => ListingTime.known(shared)
+    }
+    def isOlder(than: Replacement) = than.removed.nonEmpty && hasGone(than, found, names, conf) || !time.committed(than.name) && {
       val (added, gone) = (than.added.filter(isListed), than.removed.filter(isListed))
+      // If later statements have removed all new files, the records of these statements decide.
       val current = added.filterNot(removed)
       // A record without files is about a statement of Spark, which may have changed any files.
-      def isOfListed = added.nonEmpty || gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
-      !current.forall(found) || current.isEmpty && isOfListed
-    } && !listedSince.getOrDefault(shared, Set.empty)(than.name)
-    // A new record may be of other partitions, and its statement may have deleted a record of these. Spark caches listings across queries, by partition.
-    val known = committed.map(_.name).toSet
-    val cache = if (pruned.isDefined && table.partitionColumnNames.nonEmpty) Compat.listingCache(index) else None
-    val isCacheOlder = cache.flatMap(of => Option(listedSince.putIfAbsent(of, known))).exists(before => !known.subsetOf(before))
-    if (!isCacheOlder && !committed.exists(isOlder)) {
+      def isOfListed = gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
+      // The records of some statements may have been deleted since an old listing.
+      time.isOld || !current.forall(found) || added.isEmpty && isOfListed
+    }
+    if (!committed.exists(isOlder)) {
       records.foreach(_.checkRestored(name => found(name)))
       val gone = records.flatMap(_.hidden).toSet
       if (gone.isEmpty) listed else only(listed)(file => !gone(names.nameOf(file.getPath)))
     } else if (attempts > 0) {
       // From now on, the listings of this index and of the session's next index reflect these replacements.
+      val time = ListingTime(Some(now), committed.map(_.name).toSet)
       index.refresh()
       val refreshed = Compat.refreshedFiles(session, table)
-      Seq(shared, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(listedSince.put(_, known))
+      Seq(shared, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(time.note)
       asOfOneMoment(session, table, refreshed, partitionFilters, dataFilters, attempts - 1)
     } else throw Compat.refusal(
       s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",
@@ -157,9 +195,6 @@ object CurrentFiles {
 
   /** Returns whether Spark itself uses a filter to skip files, such as a filter on file names. */
   private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
-
-  // The replacements that were committed before an index last dropped its cached listing, or a cache of listings was last emptied or new.
-  private val listedSince: java.util.concurrent.ConcurrentMap[AnyRef, Set[String]] = new MapMaker().weakKeys().makeMap()
 
   /**
    * Returns whether an old file has been deleted since the files were listed. If an old file exists although the replacement is

@@ -10,15 +10,18 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.metadata.Seal
-import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTablePartition, ExternalCatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources._
 
-/** A file index that keeps the seals of the partitions that a query selects. Spark's own index drops them. */
+/** A file index that keeps the seals of the partitions that a query selects, which Spark's own index drops, and that knows when it has listed their files. */
 trait KeptSeals extends FileIndex {
+
+  /** Returns when the directories of the selected partitions were listed. */
+  def listed(filters: Seq[Expression]): ListingTime
 
   @volatile private var areOutdated = false
 
@@ -56,7 +59,7 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
       PartitionPath(partition.toRow(partitionSchema, conf.sessionLocalTimeZone), path.getFileSystem(hadoopConf).makeQualified(path))
     })
     private val nanos = System.nanoTime() - start
-    lazy val index = new SelectedPartitions(session, spec, partitions, Compat.listingCache(stock).getOrElse(NoopCache), nanos)
+    lazy val index = new SelectedPartitions(session, table, spec, partitions, Compat.listingCache(stock).getOrElse(NoopCache), nanos, ListingTime.of(session, table, stock))
   }
 
   private val selections = mutable.Map.empty[Set[Expression], Selection]
@@ -64,6 +67,8 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
   private def selection(filters: Seq[Expression]): Selection = synchronized(selections.getOrElseUpdate(PerQueryCache.comparable(filters), new Selection(filters)))
 
   override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = selection(filters).partitions
+
+  override def listed(filters: Seq[Expression]): ListingTime = selection(filters).index.listed(filters)
 
   override def filterPartitions(filters: Seq[Expression]): InMemoryFileIndex = selection(filters).index
 
@@ -74,9 +79,19 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
 }
 
 /** Spark's index of some partitions, which Spark has selected before it plans the scan. */
-class SelectedPartitions(session: ClassicSession, spec: PartitionSpec, of: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long)
+class SelectedPartitions(
+    session: ClassicSession, table: CatalogTable, spec: PartitionSpec, of: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long, first: ListingTime)
   extends InMemoryFileIndex(session, spec.partitions.map(_.path), Map.empty, Some(spec.partitionColumns), cache, Some(spec), Some(nanos)) with KeptSeals {
+
+  @volatile private var time = first
+
+  override def listed(filters: Seq[Expression]): ListingTime = time
   override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = of
+
+  override def refresh(): Unit = {
+    time = ListingTime.now(session, table)
+    super.refresh()
+  }
 }
 
 object SealedCatalogIndex {
@@ -92,7 +107,7 @@ object SealedCatalogIndex {
     of.spec, CatalogStorageFormat.empty.copy(locationUri = of.storage.locationUri), of.parameters.filter { case (key, _) => Seal.Keys.exists(_ == key) })
 }
 
-/** Gives the bucketed tables of a query an index that keeps seals, before Spark selects partitions. Relations of the same table share it, except in subqueries. */
+/** Gives the tables of a query whose files statements may replace an index that keeps seals, before Spark selects partitions. Relations of the same table share it, except in subqueries. */
 object KeepSeals extends Rule[LogicalPlan] {
 
   // Spark's index equals the new one, and transform() keeps an equal node. Therefore, another node is in its place for a moment.
@@ -104,7 +119,7 @@ object KeepSeals extends Rule[LogicalPlan] {
     val made = new IdentityHashMap[CatalogFileIndex, SealedCatalogIndex]
     plan.transform { case relation: LogicalRelation =>
       relation.relation match {
-        case files @ HadoopFsRelation(stock: CatalogFileIndex, partition, _, _, _, _) if partition.nonEmpty && stock.table.bucketSpec.isDefined && !stock.isInstanceOf[KeptSeals] =>
+        case files @ HadoopFsRelation(stock: CatalogFileIndex, partition, _, _, _, _) if partition.nonEmpty && (stock.table.bucketSpec.isDefined || CurrentReads.isChangeable(stock.table)) && !stock.isInstanceOf[KeptSeals] =>
           val index = made.computeIfAbsent(stock, new SealedCatalogIndex(files.sparkSession.asInstanceOf[ClassicSession], _))
           Changed(relation.copy(relation = files.copy(location = index)(files.sparkSession)))
         case _ => relation

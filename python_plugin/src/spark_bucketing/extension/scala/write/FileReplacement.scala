@@ -372,7 +372,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     crashed.foreach(Replacement.abandon(_, fs))
     val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
-    val needless = done.filter { record =>
+    // A query may still list the directories since before these statements committed.
+    val now = records.find(_.name == committed.name).flatMap(_.done).getOrElse(System.currentTimeMillis)
+    val needless = done.filterNot(record => record.isCommitted && record.done.forall(_ > now - Replacement.KeptMillis)).filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
       // A statement that runs again still has its new files in the directory of the undone record, and a paused one may move more files into the table.
       // An append conflicts with nothing, so only statements that seal the same partitions now need its record.
