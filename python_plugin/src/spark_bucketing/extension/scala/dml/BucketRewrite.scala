@@ -16,7 +16,7 @@ import org.apache.spark.sql.types.{DateType, StructField}
  */
 class BucketRewrite(
     session: SparkSession, statement: ChangeRows, snapshot: BucketedSnapshot, changed: RowQueries, touched: Touched)
-    extends Rewrite(session, statement, snapshot, changed, touched) {
+    extends FileRewrite(session, statement, snapshot, changed, touched) {
 
   private val BytesPerBucket: Long = 1L << 30
   // A shuffle writes many small buckets in fewer tasks.

@@ -65,7 +65,7 @@ case class ChangeRowsRun(session: SparkSession, statement: ChangeRows, metrics: 
     }
     val touching = new TouchedFiles(statement, snapshot, stored, source)
     val touched = replacement.before(transaction)(touching.find())
-    val changed = Rewrite.of(session, statement, snapshot, touching.rows, touched)
+    val changed = FileRewrite.of(session, statement, snapshot, touching.rows, touched)
     val old = changed.old.map(_.status)
     def record(values: (String, Long)*): Unit = values.foreach { case (name, value) => metrics(name).set(value) }
     val counts = touched.changes

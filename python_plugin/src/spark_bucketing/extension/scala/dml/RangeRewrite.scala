@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructField
 /** The new files of an organized table. The rows of a range stay together, small ranges are combined, and large ranges are split. */
 class RangeRewrite(
     session: SparkSession, statement: ChangeRows, snapshot: OrganizedSnapshot, changed: RowQueries, touched: Touched)
-    extends Rewrite(session, statement, snapshot, changed, touched) {
+    extends FileRewrite(session, statement, snapshot, changed, touched) {
 
   private val FilesPerTask = 8
 

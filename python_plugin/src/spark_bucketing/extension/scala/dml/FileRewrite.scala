@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types._
 
 /** The new files of a statement, which replace the touched files. */
-abstract class Rewrite(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: RowQueries, touched: Touched) {
+abstract class FileRewrite(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: RowQueries, touched: Touched) {
 
   protected val depth: Int = snapshot.partition.size
   protected val target: Seq[Attribute] = statement.target.output
@@ -142,8 +142,8 @@ abstract class Rewrite(session: SparkSession, statement: ChangeRows, snapshot: T
     ResolveRowChanges.refusal(snapshot.table.identifier.quotedString, s"$found; the table is unchanged", expected, instead)
 }
 
-object Rewrite {
-  def of(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: RowQueries, touched: Touched): Rewrite = snapshot match {
+object FileRewrite {
+  def of(session: SparkSession, statement: ChangeRows, snapshot: TableSnapshot, changed: RowQueries, touched: Touched): FileRewrite = snapshot match {
     case organized: OrganizedSnapshot => new RangeRewrite(session, statement, organized, changed, touched)
     case bucketed: BucketedSnapshot => new BucketRewrite(session, statement, bucketed, changed, touched)
   }
