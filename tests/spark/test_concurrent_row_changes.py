@@ -309,6 +309,16 @@ def test_scan_has_the_files_of_one_moment_if_statements_commit_while_it_lists(
     assert {row[1] for row in reading.result()} in ({0}, {1}), layout
 
 
+@pytest.mark.parametrize("where", ["", "where ds between 'p0' and 'p9'"], ids=["whole", "selected"])
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_scan_has_all_partitions_of_a_statement_that_creates_one(spark: SparkSession, layout: str, where: str) -> None:
+    """The query has selected partitions, but has not listed the first one, when rows arrive in it and in a new one."""
+    query = f"select count(*), max(v) from shared {where}"
+    with while_held(spark, "list .*/shared/ds=p0", session(spark).sql(query).collect) as reading:
+        run(spark, "insert into shared values (100, 5, 'p0'), (101, 5, 'p9')", waits=True)
+    assert reading.result() in ([(40, 0)], [(42, 5)]), layout
+
+
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
 def test_query_succeeds_although_statements_commit_during_many_of_its_listings(
     spark: SparkSession, layout: str

@@ -174,8 +174,8 @@ object CurrentFiles {
       val current = added.filterNot(removed)
       // A record without files is about a statement of Spark, which may have changed any files.
       def isOfListed = gone.nonEmpty || than.added.isEmpty && than.removed.isEmpty
-      // The records of some statements may have been deleted since an old listing.
-      time.isOld || !current.forall(found) || added.isEmpty && isOfListed
+      // The records of some statements may have been deleted since an old listing. A new partition may be one that the query selects.
+      time.isOld || pruned.isDefined && than.created.nonEmpty || !current.forall(found) || added.isEmpty && isOfListed
     }
     if (!committed.exists(isOlder)) {
       records.foreach(_.checkRestored(name => found(name)))
@@ -183,10 +183,10 @@ object CurrentFiles {
       if (gone.isEmpty) listed else only(listed)(file => !gone(names.nameOf(file.getPath)))
     } else if (attempts > 0) {
       // From now on, the listings of this index and of the session's next index reflect these replacements.
-      val time = ListingTime(Some(now), committed.map(_.name).toSet)
+      val relisted = ListingTime(Some(now), committed.map(_.name).toSet)
       index.refresh()
       val refreshed = Compat.refreshedFiles(session, table)
-      Seq(shared, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(time.note)
+      Seq(shared, refreshed).flatMap(of => of +: Compat.listingCache(of).toSeq).foreach(relisted.note)
       asOfOneMoment(session, table, refreshed, partitionFilters, dataFilters, attempts - 1)
     } else throw Compat.refusal(
       s"The files of ${table.identifier.quotedString} cannot be listed.", "repeated replacements of files during the listing",

@@ -10,17 +10,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.metadata.Seal
-import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources._
 
-/** A file index that keeps the seals of the partitions that a query selects, which Spark's own index drops, and that knows when it has listed their files. */
+/** An index that keeps the seals of the partitions that a query selects, which Spark's own index drops, and that knows when it has listed their files. */
 trait KeptSeals extends FileIndex {
 
-  /** Returns when the directories of the selected partitions were listed. */
+  /** Returns when the partitions were selected and their directories listed. */
   def listed(filters: Seq[Expression]): ListingTime
 
   @volatile private var areOutdated = false
@@ -51,6 +51,8 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
 
   /** The partitions that filters select. Their files are listed when Spark asks for the index. */
   private class Selection(filters: Seq[Expression]) {
+    // Before Spark selects the partitions, because a statement may create one.
+    private val time = ListingTime.of(session, table, stock)
     private val (start, conf) = (System.nanoTime(), session.sessionState.conf)
     private val found = ExternalCatalogUtils.listPartitionsByFilter(conf, session.sessionState.catalog, table, filters)
     val partitions: Seq[CatalogTablePartition] = found.map(SealedCatalogIndex.onlySeal)
@@ -59,7 +61,7 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
       PartitionPath(partition.toRow(partitionSchema, conf.sessionLocalTimeZone), path.getFileSystem(hadoopConf).makeQualified(path))
     })
     private val nanos = System.nanoTime() - start
-    lazy val index = new SelectedPartitions(session, table, spec, partitions, Compat.listingCache(stock).getOrElse(NoopCache), nanos, ListingTime.of(session, table, stock))
+    lazy val index = new SelectedPartitions(session, spec, partitions, Compat.listingCache(stock).getOrElse(NoopCache), nanos, time)
   }
 
   private val selections = mutable.Map.empty[Set[Expression], Selection]
@@ -80,18 +82,12 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
 
 /** Spark's index of some partitions, which Spark has selected before it plans the scan. */
 class SelectedPartitions(
-    session: ClassicSession, table: CatalogTable, spec: PartitionSpec, of: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long, first: ListingTime)
+    session: ClassicSession, spec: PartitionSpec, of: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long, time: ListingTime)
   extends InMemoryFileIndex(session, spec.partitions.map(_.path), Map.empty, Some(spec.partitionColumns), cache, Some(spec), Some(nanos)) with KeptSeals {
 
-  @volatile private var time = first
-
+  // refresh() lists the directories again, but does not select partitions again.
   override def listed(filters: Seq[Expression]): ListingTime = time
   override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = of
-
-  override def refresh(): Unit = {
-    time = ListingTime.now(session, table)
-    super.refresh()
-  }
 }
 
 object SealedCatalogIndex {

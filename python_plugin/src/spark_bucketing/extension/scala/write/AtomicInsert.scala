@@ -212,7 +212,7 @@ case class FilesRead(files: Set[(Path, Long, Long)]) {
 
   /** Throws an error unless the query may have read all files that the statement replaces. */
   def check(going: Seq[FileStatus], replacement: FileReplacement): Unit =
-    going.find(file => !files(FilesRead.identity(file))).foreach(file => 
+    going.find(file => !files(FilesRead.identity(file))).foreach(file =>
       throw replacement.changed(s"${file.getPath}, which the query has not read${replacement.authorOf(Seq(file.getPath))}"))
 }
 
