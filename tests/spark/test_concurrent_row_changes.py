@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from local_files import held, vanishing, while_held
@@ -203,7 +204,8 @@ def test_statements_on_different_partitions_do_not_conflict(
     spark: SparkSession, layout: str, first: str, second: str, stop: str
 ) -> None:
     """The second statement commits while the first one runs, or waits for its commit. None of them starts again."""
-    statements = [OF_PARTITION[first].format("p0"), OF_PARTITION[second].format("p1")]
+    of = OF_PARTITION | {"overwrite": "insert overwrite shared partition (ds = '{0}') select id, 5 from range(3)"}
+    statements = [of[first].format("p0"), of[second].format("p1")]
     loggers = ("dml.ChangeRowsRun", "write.AtomicInsert")
     with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
         lines = [stack.enter_context(logged(spark, f"org.apache.spark.sql.bucketing.{name}")) for name in loggers]
@@ -317,6 +319,83 @@ def test_scan_has_all_partitions_of_a_statement_that_creates_one(spark: SparkSes
     with while_held(spark, "list .*/shared/ds=p0", session(spark).sql(query).collect) as reading:
         run(spark, "insert into shared values (100, 5, 'p0'), (101, 5, 'p9')", waits=True)
     assert reading.result() in ([(40, 0)], [(42, 5)]), layout
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_late_listing_does_not_replace_a_newer_one(spark: SparkSession, layout: str) -> None:
+    """A query has listed a partition that changes. Another query of the session lists it again before the first one ends."""
+    run(spark, "insert into shared values (100, 0, 'p2')", waits=True)
+    reader, largest = session(spark), "select max(v), min(v) from shared where ds {}"
+    with while_held(spark, "list .*/shared/ds=p2", reader.sql(largest.format("<> 'p1'")).collect) as reading:
+        run(spark, "update shared set v = 1", waits=True)
+        assert reader.sql(largest.format("= 'p0'")).collect() == [(1, 1)]
+    assert reading.result() in ([(0, 0)], [(1, 1)]), layout
+    assert reader.sql(largest.format("= 'p0'")).collect() == [(1, 1)], layout
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_query_lists_only_directories_that_another_session_has_changed(spark: SparkSession, layout: str) -> None:
+    discovered = cast("Any", spark)._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics.METRIC_FILES_DISCOVERED()
+    reader, seen = session(spark), []
+    for statement in ("", "update shared set v = 1 where ds = 'p0'", "insert into shared values (100, 1, 'p1')", ""):
+        if statement:
+            run(spark, statement, waits=True)
+        before = discovered.getCount()
+        files = {row[0] for row in reader.sql("select distinct input_file_name() from shared").collect()}
+        seen.append(discovered.getCount() - before)
+    in_p1 = sum("ds=p1" in file for file in files)
+    assert seen == [len(files) - 1, len(files) - in_p1, in_p1, 0], layout
+
+
+def age_listings(spark: SparkSession) -> None:
+    """Make all listings that queries share an hour older."""
+    jvm: Any = cast("Any", spark)._jvm
+    package = "org.apache.spark.sql.bucketing.read."
+
+    def field(of: str, name: str) -> Any:
+        found = jvm.org.apache.spark.util.Utils.classForName(package + of, True, False).getDeclaredField(name)
+        found.setAccessible(True)
+        return found
+
+    shared = field("SharedListing$", "known").get(field("SharedListing$", "MODULE$").get(None))
+    for listing in shared.values():
+        began = field("TableListing", "began")
+        began.setLong(listing.listing(), began.getLong(listing.listing()) - 3600 * 10**9)
+
+
+# Settings with which Spark lists all partitions itself, or keeps no listing.
+LISTS = ["hive.manageFilesourcePartitions=false", "hive.filesourcePartitionFileCacheSize=0"]
+
+
+@pytest.mark.parametrize("change", LISTS)
+@pytest.mark.some(1)
+def test_session_sees_changes_with_settings_for_listings(spark: SparkSession, layout: str, change: str) -> None:
+    reader, query = session(spark), "select count(*), min(v), max(v), count(distinct ds) from shared {}"
+    reader.conf.set(*f"spark.sql.{change}".split("="))
+    run(spark, "update shared set v = 1")
+    for number in (2, 3):
+        for where, expected in (("", 40), ("where ds = 'p1'", 20)):
+            assert reader.sql(query.format(where)).collect() == [(expected, number - 1, number - 1, expected // 20)], (
+                layout
+            )
+        run(spark, f"update shared set v = {number}")
+    reader.sql("update shared set v = v + 1 where ds = 'p0'").collect()
+    assert Counter(row[1] for row in rows(spark)) == {3: 20, 4: 20}, layout
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_old_listing_is_not_used_after_records_are_deleted(spark: SparkSession, layout: str) -> None:
+    """The listing is older than the update of a partition, whose record the commit in another partition deletes."""
+    reader, query = session(spark), "select max(v), min(v) from shared where ds = 'p0'"
+    assert reader.sql(query).collect() == [(0, 0)]
+    run(spark, "update shared set v = 1 where ds = 'p0'")
+    for done in (Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "shared" / "_replaced").glob(
+        "*/done"
+    ):
+        os.utime(done, (0, 0))
+    age_listings(spark)
+    run(spark, "update shared set v = 1 where ds = 'p1'")
+    assert reader.sql(query).collect() == [(1, 1)], layout
 
 
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)

@@ -304,7 +304,10 @@ def test_outdated_listing_counts_only_committed_rows(table: OrganizedTable, is_u
     table.merge([(1000, 1000, 2, "a")], [])
     assert other.sql(query).collect()[0] == (500, 101)
     assert (len(rows := table.learn()), sum(row[2] for row in rows)) == (500, 101)
-    assert not record.exists() and not copied.exists()
+    assert record.exists() and not copied.exists()
+    os.utime(record / "done", (0, 0))
+    table.merge([(1000, 1000, 3, "a")], [])
+    assert not record.exists() and other.sql(query).collect()[0] == (500, 102)
 
 
 @pytest.mark.long

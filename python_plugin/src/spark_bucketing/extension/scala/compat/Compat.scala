@@ -67,13 +67,10 @@ object Compat {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
 
-  /** Lists the files of a table again, and returns the listing. Later queries of the session use the same listing. */
-  def refreshedFiles(session: SparkSession, table: CatalogTable): FileIndex = {
-    catalog(session).refreshTable(table.identifier)
-    filesOf(session, table.identifier).getOrElse(throw refusal(s"Cannot list the files of ${table.identifier.quotedString}.",
-      "a table that Spark does not read with its own file readers", "a Parquet or ORC table",
-      "set `spark.sql.hive.convertMetastoreParquet` and `spark.sql.hive.convertMetastoreOrc` to true")).location
-  }
+  /** Checks that Spark reads a table with its own readers. */
+  def requireFiles(session: SparkSession, table: CatalogTable): Unit = filesOf(session, table.identifier).getOrElse(
+    throw refusal(s"Cannot list the files of ${table.identifier.quotedString}.", "a table that Spark does not read with its own file readers", "a Parquet or ORC table",
+      "set `spark.sql.hive.convertMetastoreParquet` and `spark.sql.hive.convertMetastoreOrc` to true"))
 
   /**
    * Returns the cache in which Spark keeps listings of directories for an index of the table and for the indexes of its partitions. None if the index has no

@@ -83,6 +83,12 @@ case class Replacement(
   /** Whether the new files, and no longer the old files, belong to the table. */
   def isCommitted: Boolean = decision.contains(true)
 
+  /** Whether it may have changed any files, because it is a statement of Spark, or because its lists are lost. */
+  def isOfAnyFiles: Boolean = added.isEmpty && removed.isEmpty && created.isEmpty
+
+  /** The directories of its files, with a slash at the end; the empty string for the table's location. */
+  lazy val folders: Set[String] = (added ++ removed).map(TableFiles.folderOf)
+
   /** Returns the names of the files that readers ignore, whether or not the files exist. */
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
 

@@ -17,11 +17,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources._
 
-/** An index that keeps the seals of the partitions that a query selects, which Spark's own index drops, and that knows when it has listed their files. */
-trait KeptSeals extends FileIndex {
-
-  /** Returns when the partitions were selected and their directories listed. */
-  def listed(filters: Seq[Expression]): ListingTime
+/** An index that keeps the seals of the partitions that a query selects, which Spark's own index drops. */
+trait KeptSeals extends FileIndex with ListedIndex {
 
   @volatile private var areOutdated = false
 
@@ -46,13 +43,18 @@ object KeptSeals {
  * Spark's index of a partitioned table, for one query. To ask the metastore for the seals again would take a second for 10,000 partitions.
  *
  * @param stock Spark's index, which later queries of the session also use
+ * @param own the listing of its directories
  */
-class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) extends CatalogFileIndex(session, stock.table, stock.sizeInBytes) with KeptSeals {
+class SealedCatalogIndex(session: ClassicSession, stock: CatalogFileIndex, own: => SharedListing) extends CatalogFileIndex(session, stock.table, stock.sizeInBytes) with KeptSeals {
+
+  def this(session: ClassicSession, stock: CatalogFileIndex) = this(session, stock, SharedListing.of(session, stock.table, stock))
+
+  override lazy val shared: SharedListing = own
 
   /** The partitions that filters select. Their files are listed when Spark asks for the index. */
   private class Selection(filters: Seq[Expression]) {
     // Before Spark selects the partitions, because a statement may create one.
-    private val time = ListingTime.of(session, table, stock)
+    val listing: TableListing = shared.listing
     private val (start, conf) = (System.nanoTime(), session.sessionState.conf)
     private val found = ExternalCatalogUtils.listPartitionsByFilter(conf, session.sessionState.catalog, table, filters)
     val partitions: Seq[CatalogTablePartition] = found.map(SealedCatalogIndex.onlySeal)
@@ -61,18 +63,28 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
       PartitionPath(partition.toRow(partitionSchema, conf.sessionLocalTimeZone), path.getFileSystem(hadoopConf).makeQualified(path))
     })
     private val nanos = System.nanoTime() - start
-    lazy val index = new SelectedPartitions(session, spec, partitions, Compat.listingCache(stock).getOrElse(NoopCache), nanos, time)
+    lazy val index = new SelectedPartitions(session, SealedCatalogIndex.this, filters, spec, partitions, listing, nanos)
   }
 
   private val selections = mutable.Map.empty[Set[Expression], Selection]
 
-  private def selection(filters: Seq[Expression]): Selection = synchronized(selections.getOrElseUpdate(PerQueryCache.comparable(filters), new Selection(filters)))
+  private def selection(filters: Seq[Expression], isKept: Selection => Boolean = _ => true): Selection = synchronized {
+    val key = PerQueryCache.comparable(filters)
+    selections.get(key).filter(isKept).getOrElse {
+      val found = new Selection(filters)
+      selections(key) = found
+      found
+    }
+  }
 
   override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = selection(filters).partitions
 
-  override def listed(filters: Seq[Expression]): ListingTime = selection(filters).index.listed(filters)
-
   override def filterPartitions(filters: Seq[Expression]): InMemoryFileIndex = selection(filters).index
+
+  override def directories(filters: Seq[Expression], isAgain: Boolean): (TableListing, FileIndex) = {
+    val found = selection(filters, known => !isAgain || (known.listing eq shared.listing))
+    (found.listing, found.index)
+  }
 
   override def refresh(): Unit = synchronized {
     selections.clear()
@@ -80,23 +92,22 @@ class SealedCatalogIndex(session: ClassicSession, val stock: CatalogFileIndex) e
   }
 }
 
-/** Spark's index of some partitions, which Spark has selected before it plans the scan. */
+/**
+ * Spark's index of some partitions, which Spark has selected before it plans the scan.
+ *
+ * @param all the index that has selected them
+ * @param filters the filters that select them
+ */
 class SelectedPartitions(
-    session: ClassicSession, spec: PartitionSpec, of: Seq[CatalogTablePartition], cache: FileStatusCache, nanos: Long, time: ListingTime)
-  extends InMemoryFileIndex(session, spec.partitions.map(_.path), Map.empty, Some(spec.partitionColumns), cache, Some(spec), Some(nanos)) with KeptSeals {
+    session: ClassicSession, all: SealedCatalogIndex, filters: Seq[Expression], spec: PartitionSpec, of: Seq[CatalogTablePartition], listing: TableListing, nanos: Long)
+  extends InMemoryFileIndex(session, spec.partitions.map(_.path), Map.empty, Some(spec.partitionColumns), listing, Some(spec), Some(nanos)) with KeptSeals {
 
-  // refresh() lists the directories again, but does not select partitions again.
-  override def listed(filters: Seq[Expression]): ListingTime = time
-  override protected def selected(filters: Seq[Expression]): Seq[CatalogTablePartition] = of
+  override def shared: SharedListing = all.shared
+  override protected def selected(others: Seq[Expression]): Seq[CatalogTablePartition] = of
+  override def directories(others: Seq[Expression], isAgain: Boolean): (TableListing, FileIndex) = if (isAgain) all.directories(filters, isAgain) else (listing, this)
 }
 
 object SealedCatalogIndex {
-
-  /** Returns the index that Spark keeps for later queries. */
-  def stock(index: FileIndex): FileIndex = index match {
-    case of: SealedCatalogIndex => of.stock
-    case other => other
-  }
 
   // A query may be kept, so keep little of its partitions.
   private def onlySeal(of: CatalogTablePartition) = CatalogTablePartition(

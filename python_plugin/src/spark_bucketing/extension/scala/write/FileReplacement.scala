@@ -372,9 +372,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     crashed.foreach(Replacement.abandon(_, fs))
     val (done, unfinished) = records.filter(_.name != committed.name).partition(_.done.nonEmpty)
     val begun = (running ++ unfinished.map(_.folder)).flatMap(Replacement.begunAt(_, fs)).reduceOption(_ min _)
-    // A query may still list the directories since before these statements committed.
     val now = records.find(_.name == committed.name).flatMap(_.done).getOrElse(System.currentTimeMillis)
-    val needless = done.filterNot(record => record.isCommitted && record.done.forall(_ > now - Replacement.KeptMillis)).filter { record =>
+    val needless = done.filter { record =>
       def isCarried = record.versions.forall { case (app, number) => committed.has(AppVersion(app, number)) }
       // A statement that runs again still has its new files in the directory of the undone record, and a paused one may move more files into the table.
       // An append conflicts with nothing, so only statements that seal the same partitions now need its record.
@@ -384,8 +383,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
     // The statements may have moved more files into the table after their replacements were undone. From now on, they cannot.
     needless.filter(_.isUndone).foreach(undone => fs.delete(new Path(undone.folder, Replacement.Staged), true))
-    Compat.inParallel(needless.filter(_.isUndone).flatMap(undone => pathsOf(undone, undone.added)))(fs.delete(_, false))
-    needless.foreach(record => Replacement.forget(record.folder, fs))
+    val late = needless.filter(_.isUndone).flatMap(undone => pathsOf(undone, undone.added)).groupBy(_.getParent).toSeq
+    Compat.inParallel(late) { case (folder, added) => children(folder).map(_.getPath).filter(added.toSet).foreach(fs.delete(_, false)) }
+    // A query may have listed the directories before, and finds out from the records what has changed.
+    needless.filter(_.done.exists(_ <= now - Replacement.KeptMillis)).foreach(record => Replacement.forget(record.folder, fs))
   }
 
   private def refresh(): Unit = {

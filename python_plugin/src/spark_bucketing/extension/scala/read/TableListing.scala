@@ -1,0 +1,158 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import java.util.UUID
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentMap}
+import java.util.concurrent.atomic.AtomicReference
+
+import com.google.common.collect.MapMaker
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
+import org.apache.spark.sql.bucketing.metadata.{Replacement, TableFiles}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, FileStatusCache, InMemoryFileIndex}
+
+/**
+ * The replacements of a table at a moment.
+ *
+ * @param nanos the moment, before the records were read
+ */
+case class ReplacementsAt(nanos: Long, all: Seq[Replacement])
+
+object ReplacementsAt {
+  def now(session: SparkSession, table: CatalogTable): ReplacementsAt =
+    ReplacementsAt(System.nanoTime, Replacement.forReader(new Path(table.location), Compat.hadoopConf(session)))
+}
+
+/**
+ * The listed directories of a table. Every directory was listed after `began`, or has not changed between its listing and this moment. So a directory is as it
+ * was at `began`, except for the replacements of which [[isNews]] is true. If there are any, use the listing [[after]] them.
+ *
+ * A listing does not change: if a thread lists a directory late, the directory is part of the thread's own listing only, not of a newer one.
+ *
+ * @param cache cache of directories, for all listings of the table
+ * @param known the states of the replacements at this moment
+ * @param id identifies this listing in the cache
+ * @param changed the directories that a newer listing has listed again, with its id
+ */
+class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile private var began: Long, known: Set[String], id: String, changed: Map[String, String])
+  extends FileStatusCache {
+
+  private def key(directory: Path) = new Path(directory, changed.getOrElse(files.folderOf(new Path(directory, "file")), id))
+
+  override def getLeafFiles(directory: Path): Option[Array[FileStatus]] = cache.getLeafFiles(key(directory))
+  override def putLeafFiles(directory: Path, found: Array[FileStatus]): Unit = cache.putLeafFiles(key(directory), found)
+  override def invalidateAll(): Unit = cache.invalidateAll()
+
+  /** Whether the table had no replacements. */
+  def isFirst: Boolean = known.isEmpty
+
+  /** Whether a replacement has been decided, or its files have been deleted, since this listing. Until an undone one is done, readers ignore its files. */
+  def isNews(of: Replacement): Boolean = (of.isCommitted || of.done.isDefined) && !known(TableListing.stateOf(of))
+
+  /** Whether later statements may have deleted the records of statements since this listing. */
+  def isOld(now: ReplacementsAt): Boolean = now.nanos - began > Replacement.KeptMillis * 900000
+
+  /** Notes that there were no news at a moment. */
+  def confirm(now: ReplacementsAt): Unit = began = began.max(now.nanos)
+
+  /** Returns a listing that lists again only the directories that replacements have changed since this listing. */
+  def after(now: ReplacementsAt): TableListing = {
+    val (news, newId) = (now.all.filter(isNews), UUID.randomUUID.toString)
+    def states = now.all.map(TableListing.stateOf).toSet
+    if (news.isEmpty || began >= now.nanos) this
+    else if (isOld(now) || news.exists(_.isOfAnyFiles)) {
+      invalidateAll()
+      new TableListing(files, cache, now.nanos, states, newId, Map.empty)
+    } else {
+      // A listed directory may contain others.
+      val folders = news.flatMap(_.folders).flatMap(Iterator.iterate(_)(folder => TableFiles.folderOf(folder.stripSuffix("/"))).takeWhile(_.nonEmpty)) :+ ""
+      new TableListing(files, cache, now.nanos, states, id, changed ++ folders.map(_ -> newId))
+    }
+  }
+}
+
+object TableListing {
+  private def stateOf(of: Replacement) = s"${of.name} ${of.decision} ${of.done.isDefined}"
+
+  def apply(table: CatalogTable, cache: FileStatusCache, now: ReplacementsAt): TableListing =
+    new TableListing(TableFiles(new Path(table.location)), cache, now.nanos, now.all.map(stateOf).toSet, UUID.randomUUID.toString, Map.empty)
+}
+
+/** The newest listing of a table. Queries share it, so that only the first one lists a directory. */
+class SharedListing(session: SparkSession, table: CatalogTable, cache: FileStatusCache) {
+  private val newest = new AtomicReference(TableListing(table, cache, ReplacementsAt.now(session, table)))
+
+  def listing: TableListing = newest.get
+  def advance(now: ReplacementsAt): Unit = newest.updateAndGet(_.after(now))
+}
+
+object SharedListing {
+
+  private val known: ConcurrentMap[FileIndex, SharedListing] = new MapMaker().weakKeys().makeMap()
+
+  /** Returns the listing that queries share for Spark's index of the table. REFRESH TABLE empties its cache. If Spark has no cache, queries share nothing. */
+  def of(session: SparkSession, table: CatalogTable, index: FileIndex): SharedListing =
+    Compat.listingCache(index).fold(fresh(session, table))(cache => known.computeIfAbsent(index, _ => new SharedListing(session, table, cache)))
+
+  /** Returns a listing for one statement. */
+  def fresh(session: SparkSession, table: CatalogTable): SharedListing = new SharedListing(session, table, new OwnCache)
+
+  private class OwnCache extends FileStatusCache {
+    private val known = new ConcurrentHashMap[Path, Array[FileStatus]]
+    override def getLeafFiles(path: Path): Option[Array[FileStatus]] = Option(known.get(path))
+    override def putLeafFiles(path: Path, found: Array[FileStatus]): Unit = known.put(path, found)
+    override def invalidateAll(): Unit = known.clear()
+  }
+}
+
+/** An index that knows with which listing it has listed its directories. */
+trait ListedIndex {
+
+  def shared: SharedListing
+
+  /**
+   * Returns the directories of the partitions that filters select, and their listing.
+   *
+   * @param isAgain whether the listing must be the newest of the table
+   */
+  def directories(filters: Seq[Expression], isAgain: Boolean): (TableListing, FileIndex)
+}
+
+object ListedIndex {
+
+  /** Returns the index of a query. */
+  def apply(session: SparkSession, table: CatalogTable, index: FileIndex, options: Map[String, String]): ListedIndex = index match {
+    case listed: ListedIndex => listed
+    case all: CatalogFileIndex => new SealedCatalogIndex(session.asInstanceOf[ClassicSession], all)
+    // Spark has listed all partitions if `spark.sql.hive.manageFilesourcePartitions` is false.
+    case _: InMemoryFileIndex if isPartitioned(table) => fresh(session, table)
+    case _ => new WholeIndex(session, table, options, Some(index), SharedListing.of(session, table, index))
+  }
+
+  /** Returns an index that lists the directories anew, for a statement. */
+  def fresh(session: SparkSession, table: CatalogTable): ListedIndex = {
+    val (of, shared) = (session.asInstanceOf[ClassicSession], SharedListing.fresh(session, table))
+    if (isPartitioned(table)) new SealedCatalogIndex(of, new CatalogFileIndex(of, table, 0), shared) else new WholeIndex(session, table, table.storage.properties, None, shared)
+  }
+
+  private def isPartitioned(table: CatalogTable) = table.tracksPartitionsInCatalog && table.partitionColumnNames.nonEmpty
+}
+
+/**
+ * The files of a table without partitions in the metastore.
+ *
+ * @param first Spark's own index, which has listed the files at an unknown time. It is right for a table that never had a replacement
+ */
+private class WholeIndex(session: SparkSession, table: CatalogTable, options: Map[String, String], first: Option[FileIndex], val shared: SharedListing) extends ListedIndex {
+  override def directories(filters: Seq[Expression], isAgain: Boolean): (TableListing, FileIndex) = {
+    val listing = shared.listing
+    def listed = new InMemoryFileIndex(session, first.fold(Seq(new Path(table.location)))(_.rootPaths), options, Some(table.partitionSchema), listing)
+    // The index of a table that a stream writes lists the files in the log of the stream.
+    (listing, first.filter(of => listing.isFirst || !of.isInstanceOf[InMemoryFileIndex]).getOrElse(listed))
+  }
+}
