@@ -389,9 +389,8 @@ def test_old_listing_is_not_used_after_records_are_deleted(spark: SparkSession, 
     reader, query = session(spark), "select max(v), min(v) from shared where ds = 'p0'"
     assert reader.sql(query).collect() == [(0, 0)]
     run(spark, "update shared set v = 1 where ds = 'p0'")
-    for done in (Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:")) / "shared" / "_replaced").glob(
-        "*/done"
-    ):
+    warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    for done in (warehouse / "shared/_replaced").glob("*/done"):
         os.utime(done, (0, 0))
     age_listings(spark)
     run(spark, "update shared set v = 1 where ds = 'p1'")
