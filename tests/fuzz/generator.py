@@ -107,6 +107,8 @@ class Generator:
 
     def __init__(self, tables: Tables, seed: int) -> None:
         self.tables, self.random = tables, random.Random(seed)
+        # If all tables are divided, they have the same key, so that most queries divide buckets.
+        self.key = self.random.choice(KEYS) if DIVIDED == 1 else None
 
     def table(self, name: str, others: list[str]) -> Table:
         """Create a table, fill it, and possibly damage it."""
@@ -149,7 +151,7 @@ class Generator:
 
     def _divided(self, name: str) -> Table:
         pick = self.random
-        key = pick.choice(KEYS)
+        key = self.key or pick.choice(KEYS)
         layouts = [layout for layout in (*EVOLVABLE, "spark parquet") if layout.startswith(LAYOUT)]
         made = Table(
             name, (key,), pick.choice((1, 2, 2, 4)), key, pick.choice(layouts), ("extension",) * pick.choice((1, 1, 2)),
@@ -228,11 +230,12 @@ class Generator:
         pick = self.random
         numbers = {"a": pick.choice((1, 3, 7)), "b": pick.randrange(9), "m": pick.choice((1, 5, 60, 300))}
         columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
-        return f"select {columns} from range({pick.choice((0, 3, 60, 150, 600))})"
+        return f"select {columns} from range({pick.choice((150, 600) if self.key else (0, 3, 60, 150, 600))})"
 
     def settings(self) -> dict[str, str]:
         """Choose settings of Spark and of the extension for one query."""
         pick = self.random.choice
+        divides = {"rangeBytes": "1", "mergeFiles": "64", "partitionBytes": "0"} if self.key else {}
         return {
             "spark.sql.adaptive.enabled": pick(("true", "true", "false")),
             "spark.sql.autoBroadcastJoinThreshold": pick(("-1", "-1", "-1", "10485760")),
@@ -254,11 +257,12 @@ class Generator:
             "spark.bucketing.read.maxBucketBytes": pick(("1g", "400")),
             "spark.bucketing.read.rangeBytes": pick(("32m", "1", "1", "200")),
             "spark.bucketing.read.sparkLayout": pick(("true", "true", "true", "false")),
+            **{f"spark.bucketing.read.{name}": value for name, value in divides.items()},
         }
 
     def cores(self) -> int:
         """Choose how many cores the planner assumes. With many, it divides buckets."""
-        return self.random.choice((2, 8, 8))
+        return 8 if self.key else self.random.choice((2, 8, 8))
 
     def reader(self) -> dict[str, str]:
         """Choose settings that change what Spark reads, for the query both with the extension and on stock Spark."""

@@ -89,7 +89,7 @@ object CurrentFiles {
   // Each attempt fails only if another statement commits during it, and lists only the directories that the statement has changed.
   private val Attempts = 20
 
-  /** Lists the current files of a table anew. */
+  /** Lists the current files of a table, without cached listings. */
   def now(session: SparkSession, table: CatalogTable, partitionFilters: Seq[Expression] = Nil): Seq[PartitionDirectory] = {
     Compat.requireFiles(session, table)
     asOfOneMoment(session, table, ListedIndex.fresh(session, table), partitionFilters, Nil)

@@ -134,7 +134,7 @@ object ListedIndex {
     case _ => new WholeIndex(session, table, options, Some(index), SharedListing.of(session, table, index))
   }
 
-  /** Returns an index that lists the directories anew, for a statement. */
+  /** Returns an index that lists the directories itself, for a statement. */
   def fresh(session: SparkSession, table: CatalogTable): ListedIndex = {
     val (of, shared) = (session.asInstanceOf[ClassicSession], SharedListing.fresh(session, table))
     if (isPartitioned(table)) new SealedCatalogIndex(of, new CatalogFileIndex(of, table, 0), shared) else new WholeIndex(session, table, table.storage.properties, None, shared)
