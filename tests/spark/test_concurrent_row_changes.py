@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import shutil
 import threading
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any, cast
 
 import pytest
 from local_files import held, vanishing, while_held
+from organized import begin
 from partition_specs import logged
 from pyspark.sql import DataFrame, SparkSession
 from session_settings import setting
@@ -359,8 +361,17 @@ def age_listings(spark: SparkSession) -> None:
 
     shared = field("SharedListing$", "known").get(field("SharedListing$", "MODULE$").get(None))
     for listing in shared.values():
-        began = field("TableListing", "began")
-        began.setLong(listing.listing(), began.getLong(listing.listing()) - 3600 * 10**9)
+        field("TableListing", "began").set(listing.listing(), jvm.org.apache.spark.sql.bucketing.read.Moment(0, 0))
+
+
+def folder(spark: SparkSession) -> Path:
+    return Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:")) / "shared"
+
+
+def age_records(spark: SparkSession) -> None:
+    """Make all finished statements so old that the next one deletes their records."""
+    for done in folder(spark).glob("_replaced/*/done"):
+        os.utime(done, (0, 0))
 
 
 # Settings with which Spark lists all partitions itself, or keeps no listing.
@@ -389,12 +400,28 @@ def test_old_listing_is_not_used_after_records_are_deleted(spark: SparkSession, 
     reader, query = session(spark), "select max(v), min(v) from shared where ds = 'p0'"
     assert reader.sql(query).collect() == [(0, 0)]
     run(spark, "update shared set v = 1 where ds = 'p0'")
-    warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
-    for done in (warehouse / "shared/_replaced").glob("*/done"):
-        os.utime(done, (0, 0))
+    age_records(spark)
     age_listings(spark)
     run(spark, "update shared set v = 1 where ds = 'p1'")
     assert reader.sql(query).collect() == [(1, 1)], layout
+
+
+@pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)
+def test_late_file_of_an_undone_statement_is_not_read(spark: SparkSession, layout: str) -> None:
+    """A session has listed the file before the next statement deletes it, and later a statement deletes the record."""
+    reader, query = session(spark), "select count(*), max(v) from shared where ds = 'p0'"
+    one = next(folder(spark).glob("ds=p0/[!._]*"))
+    late = one.with_name(f"late-{one.name}")
+    begin(folder(spark), f"20000101000000000000-{layout}", added=[f"ds=p0/{late.name}"])
+    run(spark, "alter table shared recover files")
+    age_records(spark)
+    shutil.copy(one, late)
+    assert reader.sql(query).collect() == [(20, 0)]
+    run(spark, "update shared set v = 1 where ds = 'p1'")
+    assert not late.exists() and reader.sql(query).collect() == [(20, 0)]
+    age_records(spark)
+    run(spark, "update shared set v = 2 where ds = 'p1'")
+    assert reader.sql(query).collect() == [(20, 0)], layout
 
 
 @pytest.mark.parametrize("layout", ["bucketed", pytest.param("organized", marks=LONG)], indirect=True)

@@ -7,13 +7,14 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.AccessDeniedException
 import java.time.{LocalDateTime, ZoneOffset}
 import java.time.format.DateTimeFormatter
-import java.util.{Collections, Locale, UUID}
+import java.util.{Locale, UUID}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
+import com.google.common.cache.CacheBuilder
 import org.apache.commons.io.IOUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
@@ -172,10 +173,9 @@ object Replacement extends Logging {
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean, versions: Map[String, Long])
 
-  // Caches the lists of files, because a record never changes and its name is unique. Evicts the least recently used record.
-  private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[String, Lists](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
-  })
+  // Caches the lists of files, because a record never changes and its name is unique. The weight is the number of names.
+  private val known = CacheBuilder.newBuilder().maximumWeight(200000)
+    .weigher[String, Lists]((_, of) => 10 + of.added.size + of.removed.size).build[String, Lists]()
 
   /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
@@ -361,7 +361,7 @@ object Replacement extends Logging {
     case _ => throw new IOException("a text other than `committed` or `undone` and an id")
   }
 
-  private def listsOf(folder: Path, fs: FileSystem): Option[Lists] = Option(known.get(folder.toString)).orElse {
+  private def listsOf(folder: Path, fs: FileSystem): Option[Lists] = Option(known.getIfPresent(folder.toString)).orElse {
     val found = parsed(new Path(folder, Started), fs)(parse)
     found.foreach(known.put(folder.toString, _))
     found

@@ -108,13 +108,15 @@ object CurrentFiles {
       val (listing, of) = index.directories(partitionFilters, isAgain = attempts < Attempts)
       def files(filters: Seq[Expression]) = of.listFiles(partitionFilters, filters)
       val listed = files(dataFilters.filter(ofFiles))
-      val now = ReplacementsAt.now(session, table)
+      def replacements = ReplacementsAt.now(session, table)
+      // While the records of an old listing are read, another statement may delete one. Then, the second time, there is its own record.
+      val now = Some(replacements).map(first => if (listing.isOld(first) && !first.all.exists(listing.isNews)) replacements else first).get
       val news = now.all.filter(listing.isNews)
       if (news.nonEmpty) index.shared.advance(now) else listing.confirm(now)
       lazy val folders = of.rootPaths.map(folder => names.folderOf(new Path(folder, "file"))).toSet
       // A new partition may be one that the query selects. The root of an index may be the table's, with the directories of partitions below it.
       // Readers ignore the files of an undone replacement as long as its record exists.
-      def isRead(change: Replacement) = change.isCommitted && (change.created.nonEmpty || change.isOfAnyFiles || folders("") || change.folders.exists(folders))
+      def isRead(change: Replacement) = change.isOfAnyFiles || change.isCommitted && (change.created.nonEmpty || folders("") || change.folders.exists(folders))
       if (news.isEmpty || !listing.isOld(now) && !news.exists(isRead)) {
         lazy val found = files(Nil).iterator.flatMap(_.files).map(file => names.nameOf(file.getPath)).toSet
         now.all.foreach(_.checkRestored(name => found(name)))

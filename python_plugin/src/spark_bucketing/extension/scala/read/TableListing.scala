@@ -19,13 +19,26 @@ import org.apache.spark.sql.execution.datasources.{CatalogFileIndex, FileIndex, 
 /**
  * The replacements of a table at a moment.
  *
- * @param nanos the moment, before the records were read
+ * @param began the moment before the records were read
+ * @param ended the moment after the records were read
  */
-case class ReplacementsAt(nanos: Long, all: Seq[Replacement])
+case class ReplacementsAt(began: Moment, ended: Moment, all: Seq[Replacement])
 
 object ReplacementsAt {
-  def now(session: SparkSession, table: CatalogTable): ReplacementsAt =
-    ReplacementsAt(System.nanoTime, Replacement.forReader(new Path(table.location), Compat.hadoopConf(session)))
+  def now(session: SparkSession, table: CatalogTable): ReplacementsAt = {
+    val began = Moment.now()
+    val all = Replacement.forReader(new Path(table.location), Compat.hadoopConf(session))
+    ReplacementsAt(began, Moment.now(), all)
+  }
+}
+
+/** A moment by two clocks: the first one never goes back, but may stand still while the machine sleeps. */
+case class Moment(nanos: Long, millis: Long) {
+  def millisUntil(later: Moment): Long = ((later.nanos - nanos) / 1000000).max(later.millis - millis)
+}
+
+object Moment {
+  def now(): Moment = Moment(System.nanoTime, System.currentTimeMillis)
 }
 
 /**
@@ -39,10 +52,11 @@ object ReplacementsAt {
  * @param id identifies this listing in the cache
  * @param changed the directories that a newer listing has listed again, with its id
  */
-class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile private var began: Long, known: Set[String], id: String, changed: Map[String, String])
+class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile private var began: Moment, known: Set[String], id: String, changed: Map[String, String])
   extends FileStatusCache {
 
-  private def key(directory: Path) = new Path(directory, changed.getOrElse(files.folderOf(new Path(directory, "file")), id))
+  private def key(directory: Path) =
+    new Path(directory, if (changed.isEmpty) id else changed.getOrElse(files.folderOf(new Path(directory, "file")), id))
 
   override def getLeafFiles(directory: Path): Option[Array[FileStatus]] = cache.getLeafFiles(key(directory))
   override def putLeafFiles(directory: Path, found: Array[FileStatus]): Unit = cache.putLeafFiles(key(directory), found)
@@ -55,32 +69,34 @@ class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile
   def isNews(of: Replacement): Boolean = (of.isCommitted || of.done.isDefined) && !known(TableListing.stateOf(of))
 
   /** Whether later statements may have deleted the records of statements since this listing. */
-  def isOld(now: ReplacementsAt): Boolean = now.nanos - began > Replacement.KeptMillis * 900000
+  def isOld(now: ReplacementsAt): Boolean = began.millisUntil(now.ended) > Replacement.KeptMillis * 9 / 10
 
-  /** Notes that there were no news at a moment. */
-  def confirm(now: ReplacementsAt): Unit = began = began.max(now.nanos)
+  /** Notes that there were no news at a moment. The last record of a table stays, so without any record, they could not be read. */
+  def confirm(now: ReplacementsAt): Unit = if ((isFirst || now.all.nonEmpty) && began.nanos < now.began.nanos) began = now.began
 
   /** Returns a listing that lists again only the directories that replacements have changed since this listing. */
   def after(now: ReplacementsAt): TableListing = {
     val (news, newId) = (now.all.filter(isNews), UUID.randomUUID.toString)
     def states = now.all.map(TableListing.stateOf).toSet
-    if (news.isEmpty || began >= now.nanos) this
+    if (news.isEmpty || began.nanos >= now.began.nanos) this
     else if (isOld(now) || news.exists(_.isOfAnyFiles)) {
       invalidateAll()
-      new TableListing(files, cache, now.nanos, states, newId, Map.empty)
+      new TableListing(files, cache, now.began, states, newId, Map.empty)
     } else {
       // A listed directory may contain others.
       val folders = news.flatMap(_.folders).flatMap(Iterator.iterate(_)(folder => TableFiles.folderOf(folder.stripSuffix("/"))).takeWhile(_.nonEmpty)) :+ ""
-      new TableListing(files, cache, now.nanos, states, id, changed ++ folders.map(_ -> newId))
+      new TableListing(files, cache, now.began, states, id, changed ++ folders.map(_ -> newId))
     }
   }
 }
 
 object TableListing {
-  private def stateOf(of: Replacement) = s"${of.name} ${of.decision} ${of.done.isDefined}"
+
+  /** The state of a replacement as far as readers see it. The time of its end changes if files of an undone one are deleted late. */
+  private def stateOf(of: Replacement) = s"${of.name} ${of.decision} ${of.done.filter(_ => of.isUndone || of.removed.nonEmpty || of.isOfAnyFiles)}"
 
   def apply(table: CatalogTable, cache: FileStatusCache, now: ReplacementsAt): TableListing =
-    new TableListing(TableFiles(new Path(table.location)), cache, now.nanos, now.all.map(stateOf).toSet, UUID.randomUUID.toString, Map.empty)
+    new TableListing(TableFiles(new Path(table.location)), cache, now.began, now.all.map(stateOf).toSet, UUID.randomUUID.toString, Map.empty)
 }
 
 /** The newest listing of a table. Queries share it, so that only the first one lists a directory. */

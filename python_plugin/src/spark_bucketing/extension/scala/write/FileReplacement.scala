@@ -383,10 +383,16 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
     // The statements may have moved more files into the table after their replacements were undone. From now on, they cannot.
     needless.filter(_.isUndone).foreach(undone => fs.delete(new Path(undone.folder, Replacement.Staged), true))
-    val late = needless.filter(_.isUndone).flatMap(undone => pathsOf(undone, undone.added)).groupBy(_.getParent).toSeq
-    Compat.inParallel(late) { case (folder, added) => children(folder).map(_.getPath).filter(added.toSet).foreach(fs.delete(_, false)) }
+    val late = Compat.inParallel(needless.filter(_.isUndone)) { undone =>
+      val added = pathsOf(undone, undone.added)
+      val found = added.map(_.getParent).distinct.flatMap(children).map(_.getPath).filter(added.toSet)
+      found.foreach(fs.delete(_, false))
+      // A query may have listed these files.
+      if (found.nonEmpty) Replacement.finish(undone, fs)
+      undone.name -> found
+    }.filter(_._2.nonEmpty).toMap
     // A query may have listed the directories before, and finds out from the records what has changed.
-    needless.filter(_.done.exists(_ <= now - Replacement.KeptMillis)).foreach(record => Replacement.forget(record.folder, fs))
+    needless.filter(of => !late.contains(of.name) && of.done.exists(_ <= now - Replacement.KeptMillis)).foreach(record => Replacement.forget(record.folder, fs))
   }
 
   private def refresh(): Unit = {
