@@ -50,7 +50,7 @@ CATALOGS = {
     "spark-catalog": ({}, "ice.s.o using iceberg"),
     "delta-catalog": ({MAIN: "org.apache.spark.sql.delta.catalog.DeltaCatalog"}, "s.o using delta"),
     "iceberg-catalog": (
-        {MAIN: "org.apache.iceberg.spark.SparkSessionCatalog", f"{MAIN}.type": "hive"}, "s.o using iceberg",
+        {MAIN: "org.apache.iceberg.spark.SparkSessionCatalog", f"{MAIN}.type": "hadoop"}, "s.o using iceberg",
     ),
 }  # fmt: skip
 SESSIONS = [
@@ -218,6 +218,7 @@ def test_rows_files_and_seals_beside_other_extensions(session: Session, tmp_path
         "spark.driver.extraClassPath": f"{spark.settings['spark.driver.extraClassPath']}:{JARS}/*",
         "spark.driver.memory": "2g",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
+        f"{MAIN}.warehouse": f"file://{tmp_path / 'ice'}",
     }
     names = [pair for pair, _ in zip(cycle(PAIRS), QUERIES, strict=False)]
     queries = [

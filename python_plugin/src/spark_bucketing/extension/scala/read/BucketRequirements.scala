@@ -48,10 +48,13 @@ object BucketRequirements {
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
         // Shuffling the output of a partial aggregate is cheaper than reading the whole table in one task.
-        val served = satisfies(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec])
+        val served = satisfies(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec]) || isReplaced(plan)
         collect(child, passes && required == UnspecifiedDistribution || served, needed)
       }
   }
+
+  // An operator of another engine states no requirements, although it may replace a join without exchanges.
+  private def isReplaced(plan: SparkPlan): Boolean = !plan.isInstanceOf[Exchange] && NativeReads.isOperator(plan)
 
   /** Returns whether ORDER BY ... LIMIT needs only the first rows of each bucket. Then, its tasks do not read further, unless a filter finds few rows. */
   private def takesFirstRows(top: TakeOrderedAndProjectExec): Boolean = scansOf(top.child) match {
