@@ -90,6 +90,9 @@ case class Replacement(
   /** The directories of its files, with a slash at the end; the empty string for the table's location. */
   lazy val folders: Set[String] = (added ++ removed).map(TableFiles.folderOf)
 
+  /** The directories that may have no files after it. */
+  def emptied: Set[String] = removed.map(TableFiles.folderOf) -- added.map(TableFiles.folderOf)
+
   /** Returns the names of the files that readers ignore, whether or not the files exist. */
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
 

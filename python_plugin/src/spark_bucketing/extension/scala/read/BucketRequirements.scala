@@ -54,7 +54,8 @@ object BucketRequirements {
   }
 
   // An operator of another engine states no requirements, although it may replace a join without exchanges.
-  private def isReplaced(plan: SparkPlan): Boolean = !plan.isInstanceOf[Exchange] && NativeReads.isOperator(plan)
+  private def isReplaced(plan: SparkPlan): Boolean =
+    !plan.isInstanceOf[Exchange] && !Seq("execution", "bucketing").exists(name => plan.getClass.getName.startsWith(s"org.apache.spark.sql.$name."))
 
   /** Returns whether ORDER BY ... LIMIT needs only the first rows of each bucket. Then, its tasks do not read further, unless a filter finds few rows. */
   private def takesFirstRows(top: TakeOrderedAndProjectExec): Boolean = scansOf(top.child) match {

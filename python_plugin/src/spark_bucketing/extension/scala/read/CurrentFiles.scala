@@ -34,11 +34,19 @@ object CurrentReads {
 
   private def current(scan: FileSourceScanExec, table: CatalogTable): FileSourceScanExec = {
     val session = scan.relation.sparkSession
+    checkLocation(session, table, SealedSpecs.current(scan, table))
     val prunes = FileStatistics.isKept(table.properties) && scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
     val map = if (prunes) FileStatistics.read(session, table) else None
     val files = CurrentFiles(scan.relation.location)(session, table, scan.relation.options, map)
     val read = scan.copy(relation = scan.relation.copy(location = files, fileFormat = RetainedReads.of(session, table, scan.relation.fileFormat))(session))
     BucketAwareScan.like(scan, if (table.bucketSpec.isEmpty && RuntimeFilters.areIn(scan)) new FilteredScan(read) else read)
+  }
+
+  /** Records of replaced files are in the table's location. Another session may have changed it since this session cached the table. */
+  private def checkLocation(session: SparkSession, known: CatalogTable, now: CatalogTable): Unit = if (now.location != known.location) {
+    Compat.refresh(session, known.identifier)
+    throw Compat.refusal(s"Cannot read ${known.identifier.quotedString}.", s"the location ${now.location}, which another session has set", s"the location ${known.location}",
+      "run the query again; this session knows the location now (a DataFrame must be created again)")
   }
 }
 
@@ -110,14 +118,16 @@ object CurrentFiles {
       val listed = files(dataFilters.filter(ofFiles))
       def replacements = ReplacementsAt.now(session, table)
       // While the records of an old listing are read, another statement may delete one. Then, the second time, there is its own record.
-      val now = Some(replacements).map(first => if (listing.isOld(first) && !first.all.exists(listing.isNews)) replacements else first).get
+      val first = replacements
+      val now = if (listing.isOld(first) && !first.all.exists(listing.isNews)) replacements else first
       val news = now.all.filter(listing.isNews)
-      if (news.nonEmpty) index.shared.advance(now) else listing.confirm(now)
+      if (news.nonEmpty || listing.isOfOtherTable(now)) index.shared.advance(now) else listing.confirm(now)
       lazy val folders = of.rootPaths.map(folder => names.folderOf(new Path(folder, "file"))).toSet
       // A new partition may be one that the query selects. The root of an index may be the table's, with the directories of partitions below it.
       // Readers ignore the files of an undone replacement as long as its record exists.
       def isRead(change: Replacement) = change.isOfAnyFiles || change.isCommitted && (change.created.nonEmpty || folders("") || change.folders.exists(folders))
-      if (news.isEmpty || !listing.isOld(now) && !news.exists(isRead)) {
+      if (listing.isOfOtherTable(now) && attempts > 0) list(attempts - 1)
+      else if (news.isEmpty || !listing.isOld(now) && !news.exists(isRead)) {
         lazy val found = files(Nil).iterator.flatMap(_.files).map(file => names.nameOf(file.getPath)).toSet
         now.all.foreach(_.checkRestored(name => found(name)))
         val gone = now.all.flatMap(_.hidden).toSet

@@ -72,9 +72,6 @@ object NativeReads {
   /** Whether Comet replaces bucketed scans of the session. */
   def isIn(session: SparkSession): Boolean = engine(session).getOrElse(false)
 
-  /** Whether Comet has replaced an operator of Spark with this one. */
-  def isOperator(plan: SparkPlan): Boolean = plan.getClass.getName.startsWith("org.apache.spark.sql.comet.")
-
   /** Returns the scan with what a native scan can do, or the reason for an ordinary scan. Without Comet, returns the scan itself. */
   def adapted(scan: BucketScan): Either[FallbackReason, BucketScan] =
     if (!isIn(scan.session)) Right(scan)

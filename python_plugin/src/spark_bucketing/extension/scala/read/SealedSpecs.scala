@@ -143,7 +143,7 @@ object SealedSpecs {
   private def isAssumed(scan: FileSourceScanExec): Boolean = scan.relation.location.isInstanceOf[AssumedFileIndex]
 
   /** Returns the table from the metastore, because another session may have changed it since this session cached it. */
-  private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable = if (isAssumed(scan)) table else
+  def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable = if (isAssumed(scan)) table else
     PerQueryCache(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
   private def buckets(

@@ -51,8 +51,10 @@ object Moment {
  * @param known the states of the replacements at this moment
  * @param id identifies this listing in the cache
  * @param changed the directories that a newer listing has listed again, with its id
+ * @param isFirst whether the table had no replacements before this listing
  */
-class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile private var began: Moment, known: Set[String], id: String, changed: Map[String, String])
+class TableListing private (
+    files: TableFiles, cache: FileStatusCache, @volatile private var began: Moment, known: Set[String], id: String, changed: Map[String, String], val isFirst: Boolean = false)
   extends FileStatusCache {
 
   private def key(directory: Path) =
@@ -62,24 +64,24 @@ class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile
   override def putLeafFiles(directory: Path, found: Array[FileStatus]): Unit = cache.putLeafFiles(key(directory), found)
   override def invalidateAll(): Unit = cache.invalidateAll()
 
-  /** Whether the table had no replacements. */
-  def isFirst: Boolean = known.isEmpty
-
   /** Whether a replacement has been decided, or its files have been deleted, since this listing. Until an undone one is done, readers ignore its files. */
   def isNews(of: Replacement): Boolean = (of.isCommitted || of.done.isDefined) && !known(TableListing.stateOf(of))
 
   /** Whether later statements may have deleted the records of statements since this listing. */
   def isOld(now: ReplacementsAt): Boolean = began.millisUntil(now.ended) > Replacement.KeptMillis * 9 / 10
 
-  /** Notes that there were no news at a moment. The last record of a table stays, so without any record, they could not be read. */
-  def confirm(now: ReplacementsAt): Unit = if ((isFirst || now.all.nonEmpty) && began.nanos < now.began.nanos) began = now.began
+  /** Whether the table has been created again since this listing, because the last record of a table stays. */
+  def isOfOtherTable(now: ReplacementsAt): Boolean = known.nonEmpty && now.all.isEmpty
+
+  /** Notes that there were no news at a moment. */
+  def confirm(now: ReplacementsAt): Unit = if (began.nanos < now.began.nanos) began = now.began
 
   /** Returns a listing that lists again only the directories that replacements have changed since this listing. */
   def after(now: ReplacementsAt): TableListing = {
     val (news, newId) = (now.all.filter(isNews), UUID.randomUUID.toString)
     def states = now.all.map(TableListing.stateOf).toSet
-    if (news.isEmpty || began.nanos >= now.began.nanos) this
-    else if (isOld(now) || news.exists(_.isOfAnyFiles)) {
+    if (news.isEmpty && !isOfOtherTable(now) || began.nanos >= now.began.nanos) this
+    else if (isOld(now) || isOfOtherTable(now) || news.exists(_.isOfAnyFiles)) {
       invalidateAll()
       new TableListing(files, cache, now.began, states, newId, Map.empty)
     } else {
@@ -92,11 +94,11 @@ class TableListing private (files: TableFiles, cache: FileStatusCache, @volatile
 
 object TableListing {
 
-  /** The state of a replacement as far as readers see it. The time of its end changes if files of an undone one are deleted late. */
-  private def stateOf(of: Replacement) = s"${of.name} ${of.decision} ${of.done.filter(_ => of.isUndone || of.removed.nonEmpty || of.isOfAnyFiles)}"
+  /** The state of a replacement. The time of its end changes if files of an undone one are deleted late. */
+  private def stateOf(of: Replacement) = s"${of.name} ${of.decision} ${of.done}"
 
   def apply(table: CatalogTable, cache: FileStatusCache, now: ReplacementsAt): TableListing =
-    new TableListing(TableFiles(new Path(table.location)), cache, now.began, now.all.map(stateOf).toSet, UUID.randomUUID.toString, Map.empty)
+    new TableListing(TableFiles(new Path(table.location)), cache, now.began, now.all.map(stateOf).toSet, UUID.randomUUID.toString, Map.empty, isFirst = now.all.isEmpty)
 }
 
 /** The newest listing of a table. Queries share it, so that only the first one lists a directory. */

@@ -72,15 +72,22 @@ class AtomicInsert(
    */
   def run(write: Path => WrittenFiles)(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): Unit = {
     val replacement = new FileReplacement(session, table)
+    if (read.nonEmpty) replacement.awaitOthers(!_.statement.isAppend)
     replacement.runOnce(()) { transaction =>
       // The partitions are listed after the statement has begun, so that other statements keep their records of new partitions.
-      if (mode.onlyNew && replacement.known.contains(static)) logInfo(s"The partition exists, so nothing is inserted into ${table.identifier.quotedString}.")
-      else {
+      if (!keepsPartition(replacement)) {
         read.foreach(_.checkUnchanged(replacement))
         val written = write(transaction.staged)
         replace(replacement, transaction, new Write(written.paths.map(file => specOf(file.getParent, transaction.staged) -> file), written.isReliable, record))
       }
     }
+  }
+
+  /** Returns whether the statement must not change its partition, because it exists (IF NOT EXISTS). */
+  private def keepsPartition(replacement: FileReplacement): Boolean = {
+    val keeps = mode.onlyNew && replacement.known.contains(static)
+    if (keeps) logInfo(s"The partition exists, so nothing is inserted into ${table.identifier.quotedString}.")
+    keeps
   }
 
   /** Returns the directory for rows that have so many partition columns: the others have static values. */
@@ -138,7 +145,7 @@ class AtomicInsert(
         logInfo(s"The replacement of files of ${table.identifier.unquotedString} starts again.", changed)
         Thread.sleep(ThreadLocalRandom.current.nextLong(AtomicInsert.PauseMillis))
         val again = new FileReplacement(session, table)
-        again.runOnce(())(replace(again, _, write, attempts - 1))
+        again.runOnce(())(transaction => if (!keepsPartition(again)) replace(again, transaction, write, attempts - 1))
     }
   }
 

@@ -88,7 +88,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val heartbeat = new Heartbeat(folder, fs)
     var begun: Option[Transaction] = None
     try {
-      val transaction = new Transaction(folder, committed.map(_.name).toSet, heartbeat, version)
+      // Until a replacement is done, its old files may still exist. If this statement replaced its new files, nobody could tell which files are current.
+      val seen = committed.filter(of => of.done.nonEmpty || of.statement.isAppend)
+      val transaction = new Transaction(folder, seen.map(_.name).toSet, heartbeat, version)
       begun = Some(transaction)
       statement(transaction)
     } finally {
@@ -143,11 +145,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val written = try {
       if (!Replacement.isKept(transaction.folder, fs)) throw undoneByAnother()
       checkAlone(started, transaction)
-      val found = Compat.inParallel(created.map(defaultLocation))(dataFiles)
+      awaitDrops(started, transaction)
+      val fresh = stillNew(created, overwrites)
+      val found = Compat.inParallel(fresh.map(defaultLocation))(dataFiles)
       // Another statement may create the same partitions at the same time. It has recorded its files before it has moved them.
       lazy val recorded = others(transaction).flatMap(_.added).toSet
       val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
-      if (!overwrites) checkEmpty(created.zip(strays))
+      if (!overwrites) checkEmpty(fresh.zip(strays))
       Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
       moveIn(going, coming)(if (!transaction.heartbeat.isRecent && !Replacement.isUndecided(started, fs)) throw undoneByAnother())
       val written = listed(coming.map(_.to))
@@ -224,6 +228,20 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       val what = if (other.isCommitted) "has changed the same partitions since this one read them" else "changes the same partitions at the same time"
       throw changed(s"another statement, which $what: ${other.words}")
     }
+
+  /** Waits until no other statement can drop the partitions of the new files, because it has removed their last old files. */
+  private def awaitDrops(started: Replacement, transaction: Transaction): Unit = {
+    val folders = started.added.map(TableFiles.folderOf)
+    def mayDrop(other: Replacement) = other.isCommitted && other.done.isEmpty && other.emptied.exists(folders)
+    if (others(transaction).exists(mayDrop)) awaitOthers(mayDrop)
+  }
+
+  /** Returns the new partitions that still do not exist. If an overwriting statement finds that another one has created a partition, it has to replace its files. */
+  private def stillNew(created: Seq[TablePartitionSpec], overwrites: Boolean): Seq[TablePartitionSpec] = if (created.isEmpty) Nil else {
+    val (existing, fresh) = created.partition(partitions.map(_.spec).toSet)
+    if (overwrites) existing.headOption.foreach(spec => throw changed(s"the partition ${defaultLocation(spec).getName}, which another statement has created since this one began"))
+    fresh
+  }
 
   /** Returns the versions of all applications. Older records need not stay for them. */
   private def versions(transaction: Transaction): Map[String, Long] =
@@ -511,10 +529,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
 
   /**
-   * Drops those partitions whose directories are in this set and have no files. Another statement may write files at the same
-   * time. Therefore, a directory is deleted only if it is empty, and a partition with files is created again.
+   * Drops those partitions whose directories have no files. A statement of the extension either finds the record of this one and waits, see `awaitDrops`, or
+   * this method finds its record and keeps the partition. Other programs may write files at the same time. Therefore, a directory is deleted only if it is
+   * empty, and a partition with files is created again.
    */
-  private def dropEmpty(folders: Seq[Path]): Unit = {
+  private def dropEmpty(all: Seq[Path]): Unit = if (all.nonEmpty) {
+    val filling = unfinished.filterNot(_.isUndone).flatMap(_.added.map(TableFiles.folderOf)).toSet
+    val folders = all.filterNot(folder => filling(files.folderOf(new Path(folder, "file"))))
     val empty = folders.zip(Compat.inParallel(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
     val dropped = if (empty.isEmpty) Nil else partitions.filter { partition =>
       val folder = new Path(partition.location)
