@@ -1,11 +1,15 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Arrays
 import java.util.function.Predicate
 import java.util.stream.Collectors
 
 import scala.jdk.CollectionConverters._
+
+import com.google.common.cache.{Cache, CacheBuilder}
+import com.google.common.hash.{HashCode, Hashing}
 
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
@@ -36,7 +40,7 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
     val byFolder = SealedFolders.byFolder(files, seals).toArray
     // Compare directories in parallel, because comparing 100,000 files on one core takes a second.
     val isStale: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
-      !seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))
+      !seals.get(folder).exists(seal => SealedFolders.matches(found, seal, hash))
     }
     val stale = Arrays.stream(byFolder).parallel().filter(isStale).collect(Collectors.toList()).asScala.toSeq
     if (stale.isEmpty) None else Some(FallbackReason(FallbackReason.SealStale, SealedFolders.difference(stale, seals)))
@@ -61,6 +65,18 @@ object SealedFolders {
   /** Returns the seals of directories that may lack sealed files, by directory. The listing may be older than the seals. */
   def suspects(files: Array[PartitionedFile], seals: Map[String, Seal]): Map[String, Seal] = if (seals.isEmpty) Map.empty else
     byFolder(files, seals).flatMap { case (folder, of) => seals.get(folder).filter(_.files.missing(identities(of)) > 0).map(folder -> _) }
+
+  // Hashes of the files and seals that matched in earlier queries. The digest of a seal takes ten times as long as such a hash.
+  private val matched: Cache[HashCode, java.lang.Boolean] = CacheBuilder.newBuilder().maximumSize(100000).build()
+
+  private def matches(files: Array[PartitionedFile], seal: Seal, hash: BucketHash): Boolean = {
+    val both = Hashing.murmur3_128().newHasher()
+    both.putInt(seal.spec.numBuckets).putLong(seal.files.count).putLong(seal.files.bytes).putLong(seal.files.high).putLong(seal.files.low)
+    both.putString(hash.toString, UTF_8)
+    files.foreach(file => both.putString(file.urlEncodedPath, UTF_8).putLong(file.fileSize).putLong(file.modificationTime))
+    val code = both.hash()
+    matched.getIfPresent(code) != null || areSealed(files, seal, hash) && { matched.put(code, true); true }
+  }
 
   private def areSealed(files: Array[PartitionedFile], seal: Seal, hash: BucketHash): Boolean =
     files.length == seal.files.count && files.iterator.map(_.fileSize).sum == seal.files.bytes && digest(files) == seal.files &&
