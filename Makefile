@@ -30,7 +30,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-check bench-event-logs bench-planning bench-files bench-hashes lint lint-types lint-sql lint-style format docs dist clean
+.PHONY: help setup machine demo evolution corrections test test-quick mutate test-long test-browser test-dbt test-versions test-cross-version cluster-test peers peers-s3 peers-trino peers-hive peers-extensions fuzz bench-peers bench-statements bench-tpch bench-advise bench-check bench-star-joins bench-event-logs bench-planning bench-files bench-hashes lint lint-types lint-sql lint-style format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -178,6 +178,9 @@ bench-event-logs: setup ## Compare `spark-bucketing report` with dbt's own times
 
 bench-check: setup $(PEERS)/tpcds/.installed ## Check the 103 queries of TPC-DS, each of whose shuffles must have a reason (needs Maven)
 	@$(BIN)/python benchmarks/check_tpcds.py --jars $(PEERS)/tpcds
+
+bench-star-joins: setup $(PEERS)/tpcds/.installed ## Show what star joins of TPC-DS read with and without run-time filters (needs Maven): SCALE=1
+	@$(BIN)/python benchmarks/star_joins.py --jars $(PEERS)/tpcds --scale $(or $(SCALE),1)
 
 $(PEERS)/tpcds/.installed: tests/peers/versions.mk | setup
 	@echo "Installing the queries and the tables of TPC-DS"

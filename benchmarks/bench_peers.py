@@ -175,6 +175,11 @@ def times(costs: list[Cost]) -> str:
     return f"{median(costs, lambda cost: cost.run.seconds):.2f} ({median(costs, lambda cost: cost.run.cpu):.1f})"
 
 
+def modelled(costs: list[Cost]) -> str:
+    """Return the median of the modelled seconds."""
+    return f"{median(costs, lambda cost: cost.run.model):.2f}"
+
+
 def shape_of(costs: list[Cost]) -> str:
     """Return the last numbers of exchanges, sorts and jobs."""
     run = costs[-1].run
@@ -423,6 +428,11 @@ def buckets(options: argparse.Namespace, folder: Path, wrong: list[str]) -> None
                     results.add(f"{shape}: {title}", in_turns(processes, turn, queried, text), turn > 0)
     title = f"### Few buckets\n\n{rows:,} and {rows // 4:,} rows, medians of {options.rounds} runs. {TIMES}"
     results.print_table(title, list(results.costs), times)
+    model = (
+        f"Modelled seconds on {options.cores} cores: for each stage, the CPU seconds of the longest task, or of all "
+        f"tasks divided by {options.cores}, whichever is more."
+    )
+    results.print_table(model, list(results.costs), modelled)
     results.print_table("Exchanges, sorts and jobs:", list(results.costs), shape_of)
 
 

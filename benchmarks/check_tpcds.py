@@ -52,7 +52,7 @@ def statements(jvm: Any, buckets: int) -> list[str]:
         name = table.getName()
         if name == NOT_A_TABLE:
             continue
-        columns = [f"{_name(column.getName())} {_type(column.getType())}" for column in table.getColumns()]
+        columns = [f"{_name(column.getName())} {type_of(column.getType())}" for column in table.getColumns()]
         rows = scaling.getRowCount(table)
         size = f"tblproperties ('totalSize' = '{rows * len(columns) * WIDTH}', 'numRows' = '{rows}')"
         key = KEYS.get(name)
@@ -66,7 +66,8 @@ def _name(column: str) -> str:
     return "c_last_review_date" if column == "c_last_review_date_sk" else column
 
 
-def _type(of: Any) -> str:
+def type_of(of: Any) -> str:
+    """Return the SQL type of a column."""
     base = of.getBase().toString()
     # Spark plans a comparison of CHAR columns in another way than one of strings.
     return TYPES.get(base) or (

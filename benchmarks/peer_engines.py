@@ -101,8 +101,11 @@ HIVE_WHOLE = HIVE._replace(
     name="this package, without ranges",
     settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxBucketBytes": "1t"},
 )
-# With less than one bucket for four cores, the queries shuffle.
-HIVE_SHUFFLED = HIVE._replace(name="this package, shuffles", settings={"spark.bucketing.read.rangeBytes": "0"})
+# With less than one bucket for four cores, the scans are ordinary ones, and the queries shuffle.
+HIVE_SHUFFLED = HIVE._replace(
+    name="this package, shuffles",
+    settings={"spark.bucketing.read.rangeBytes": "0", "spark.bucketing.read.maxBucketBytes": "1m"},
+)
 HIVE_COMET, SPARK_COMET = (engine._replace(name=f"{engine.name}, Comet", settings=COMET) for engine in (HIVE, SPARK))
 
 
@@ -171,6 +174,9 @@ class Run(NamedTuple):
     jobs: int
     exchanges: int
     sorts: int
+    model: float = 0
+    """Seconds on as many cores as Spark assumes: for each stage, the CPU seconds of the longest task, or of all tasks
+    divided by the number of cores, whichever is more."""
 
 
 class Process:
@@ -300,6 +306,7 @@ def _measured(spark: Any, java: int, statements: Sequence[str]) -> dict[str, Any
         frame = spark.sql(statement)
         rows = frame.collect()
     seconds, used = time.perf_counter() - start, _cpu_seconds(java) - cpu
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
     plan = frame._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
     return {
         "rows": sorted([str(value) for value in row] for row in rows),
@@ -309,7 +316,31 @@ def _measured(spark: Any, java: int, statements: Sequence[str]) -> dict[str, Any
         # Each query shuffles partial aggregates into one row, which does not count.
         "exchanges": len(re.findall(r"\b(?:Comet)?(?:Columnar)?Exchange (?!SinglePartition)", plan)),
         "sorts": len(re.findall(r"\b(?:Comet)?Sort \[", plan)),
+        "model": _modelled_seconds(spark, jobs),
     }
+
+
+def _modelled_seconds(spark: Any, first_job: int) -> float:
+    store, cores = spark._jsc.sc().statusStore(), spark.sparkContext.defaultParallelism
+    largest = spark.sparkContext._gateway.new_array(spark._jvm.double, 1)
+    largest[0] = 1.0
+    jobs = [job for job in _elements(store.jobsList(None)) if job.jobId() >= first_job]
+    stages = [store.lastStageAttempt(stage) for stage in {stage for job in jobs for stage in _elements(job.stageIds())}]
+    return (
+        sum(
+            max(
+                store.taskSummary(stage.stageId(), stage.attemptId(), largest).get().executorCpuTime().apply(0),
+                stage.executorCpuTime() / cores,
+            )
+            for stage in stages
+            if stage.status().toString() == "COMPLETE"
+        )
+        / 1e9
+    )
+
+
+def _elements(found: Any) -> list[Any]:
+    return [found.apply(place) for place in range(found.size())]
 
 
 def _cpu_seconds(process: int) -> float:
