@@ -18,7 +18,7 @@ from report_pages import Page, schema_errors, written
 from sample_pages import ADVICE, SPEC
 
 from conftest import REPOSITORY
-from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
+from spark_bucketing.advice.advice import Advice, QueryProof
 from spark_bucketing.advice.advisor import Choice
 from spark_bucketing.advice.layout_options import AdvisedTable, Compatibility, Options, keys_of, options_of, orders_of
 from spark_bucketing.advice.optimizer import Choices
@@ -57,44 +57,36 @@ def options_by_k(*names: str) -> dict[str, Options]:
     return {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in names}
 
 
-def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
-    sizes, runs = tmp_path / "sizes.yml", tmp_path / "runs.json"
-    sizes.write_text("Orders: 2GiB\nclicks: {bytes: 7, partitions: 3, columns: {K: {distinct: 5, largest: 0.5}}}\n")
-    assert read_sizes(sizes) == {
-        "orders": TableSize(2 * GIB),
-        "clicks": TableSize(7, 3, {"k": ColumnStatistics(5, 0.5)}),
-    }
-    runs.write_text(json.dumps({"orders": 24}))
-    assert read_runs(runs) == {"orders": 24.0}
-    for number, status in enumerate(("success", "success", "error")):
-        results = {"results": [{"unique_id": "model.p.a", "status": status}]}
-        (tmp_path / "runs" / str(number)).mkdir(parents=True)
-        (tmp_path / "runs" / str(number) / "run_results.json").write_text(json.dumps(results))
-    assert read_runs(tmp_path / "runs") == {"model.p.a": 2.0}
-
-
 @cases("project/sizes", text=..., said="instead")
 def test_invalid_sizes_are_rejected(tmp_path: Path, text: str, said: str) -> None:
     sizes = tmp_path / ("sizes.json" if text.startswith("{") else "sizes.yml")
     sizes.write_text(text)
     with pytest.raises(ProjectError, match=said):
         read_sizes(sizes)
+    sizes = tmp_path / "valid.yml"
+    sizes.write_text("Orders: 2GiB\nclicks: {bytes: 7, partitions: 3, columns: {K: {distinct: 5, largest: 0.5}}}\n")
+    clicks = TableSize(7, 3, {"k": ColumnStatistics(5, 0.5)})
+    assert read_sizes(sizes) == {"orders": TableSize(2 * GIB), "clicks": clicks}
 
 
-@pytest.mark.parametrize("which", ["compile", "generate", "test"])
-def test_only_commands_that_build_models_count_as_runs(tmp_path: Path, which: str) -> None:
-    results = [{"unique_id": "model.p.a", "status": "success"}]
-    (tmp_path / "1.json").write_text(json.dumps({"args": {"which": which}, "results": results}))
-    with pytest.raises(ProjectError, match="no run of any model"):
-        read_runs(tmp_path)
-    (tmp_path / "2.json").write_text(json.dumps({"args": {"which": "build"}, "results": results}))
-    assert read_runs(tmp_path) == {"model.p.a": 1.0}
+@pytest.mark.parametrize(
+    ("which", "status", "runs"),
+    [("build", "success", 1), ("build", "error", 0), ("compile", "success", 0), ("generate", "success", 0), ("test", "success", 0)],
+)  # fmt: skip
+def test_successful_runs_of_commands_that_build_models_count(
+    tmp_path: Path, which: str, status: str, runs: int
+) -> None:
+    for number, args in enumerate(({"args": {"which": which}}, {})):
+        results = {**args, "results": [{"unique_id": "model.p.a", "status": "success" if number else status}]}
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "run_results.json").write_text(json.dumps(results))
+    assert read_runs(tmp_path) == {"model.p.a": runs + 1.0}
 
 
-@pytest.mark.parametrize("text", ["{}", '{"results": []}', '{"a": Infinity}', '{"a": -1}'])
+@pytest.mark.parametrize("text", ["{}", '{"args": {"which": "test"}, "results": [{}]}', '{"a": Infinity}', '{"a": -1}'])
 def test_file_without_runs_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "runs.json").write_text(text)
-    with pytest.raises(ProjectError, match="instead"):
+    with pytest.raises(ProjectError, match=r"no run of any model|negative or not a number"):
         read_runs(tmp_path / "runs.json")
 
 
@@ -108,13 +100,17 @@ def test_runs_are_found_by_every_accepted_name(tmp_path: Path, name: str) -> Non
 
 
 def test_candidate_keys_are_join_keys_grouping_keys_and_their_common_subsets() -> None:
-    required = [
-        RequiredLayout("a", "join", (Requirement("t", ("k", "j"), 1, 1), Requirement("u", ("a", "b"), 1, 1))),
-        grouping("b", "t", "k", "ds"),
-    ]
+    required = [QUERIES["join"], grouping("b", "t", "k", "ds")]
     found = keys_of(required, Compatibility(extension=False))
     assert set(found["u"]) == {("a", "b"), ("b", "a")}
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
+    # The extension also joins tables that are bucketed by a subset of the keys.
+    assert set(keys_of([QUERIES["join"]], Compatibility(extension=True))["t"]) == {
+        ("j", "k"),
+        ("k", "j"),
+        ("k",),
+        ("j",),
+    }
 
 
 def test_unsuitable_keys_are_excluded_with_a_reason() -> None:
@@ -126,31 +122,25 @@ def test_unsuitable_keys_are_excluded_with_a_reason() -> None:
     assert "double" in found.left_out["x",] and "unknown type" in found.left_out["y",]
 
 
-def test_bucket_count_depends_on_the_size_of_one_partition() -> None:
+def test_bucket_count_depends_on_the_size_of_one_partition_and_on_the_existing_count() -> None:
     table = TableFacts("t", COLUMNS, None, ("ds",))
-    one = AdvisedTable(table, TableSize(100 * GIB, 100))
-    found = options_of(one, [("k",), ("ds",)], [], 256 * MIB)
+    found = options_of(AdvisedTable(table, TableSize(100 * GIB, 100)), [("k",), ("ds",)], [], 256 * MIB)
     assert [spec.num_buckets for spec in found.specs if spec] == [4]
     assert "partition column" in found.left_out["ds",]
-
-
-def test_existing_bucket_count_is_kept_or_multiplied() -> None:
-    one = subject("t", 48 * 256 * MIB, BucketSpec(12, ("k",), ("k",), "hive"))
-    found = options_of(one, [("j",)], [], 256 * MIB)
+    existing = subject("t", 48 * 256 * MIB, BucketSpec(12, ("k",), ("k",), "hive"))
+    found = options_of(existing, [("j",)], [], 256 * MIB)
     assert {spec.num_buckets for spec in found.specs if spec} == {12, 24, 48, 96, 192}
 
 
-def test_joined_tables_get_matching_bucket_counts_even_without_the_extension() -> None:
+@pytest.mark.parametrize("extension", [True, False])
+def test_joined_tables_get_matching_bucket_counts_even_without_the_extension(extension: bool) -> None:
     required = [join(f"q{number}", "t", "u", "k") for number in range(3)]
-    tables = {"t": subject("t", 8 * GIB), "u": subject("u", 4 * GIB)}
-    numbers = {"t": [16], "u": [32]}
-    for extension in (True, False):
-        options = {name: options_of(one, [("k",)], numbers[name], 256 * MIB) for name, one in tables.items()}
-        compatibility = Compatibility(extension)
-        specs = proposed(options, required, compatibility).specs
-        chosen = sorted(spec.num_buckets for spec in specs.values())
-        assert len(chosen) == 2 and chosen[1] % chosen[0] == 0
-        assert extension or chosen[0] == chosen[1]
+    tables = (("t", 8 * GIB, 16), ("u", 4 * GIB, 32))
+    options = {name: options_of(subject(name, size), [("k",)], [number], 256 * MIB) for name, size, number in tables}
+    small, large = sorted(
+        spec.num_buckets for spec in proposed(options, required, Compatibility(extension)).specs.values()
+    )
+    assert large == small or (extension and large % small == 0)
 
 
 SIDES = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
@@ -168,12 +158,6 @@ def spec_of(text: str) -> BucketSpec | None:
 @cases("project/gains", query=..., extension=True, all_keys=True, specs=..., gain=...)
 def test_specs_serve_a_query_together(query: str, extension: bool, all_keys: bool, specs: list[str], gain: int) -> None:
     assert Compatibility(extension, all_keys).gain(QUERIES[query], [spec_of(one) for one in specs]) == gain
-
-
-def test_subset_of_the_join_keys_is_a_candidate_if_the_session_allows_it() -> None:
-    keys = keys_of([QUERIES["join"]], Compatibility(True))
-    assert keys["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
-    assert keys_of([QUERIES["join"]], Compatibility(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
 
 
 def test_files_are_also_sorted_by_window_order() -> None:
@@ -207,13 +191,6 @@ def test_keys_without_a_hive_hash_get_the_spark_layout_without_evolution() -> No
     assert [one.rewritten(spec) for spec in found.specs] == [0, 0, GIB, 0]
 
 
-def test_rarely_read_table_is_not_worth_bucketing() -> None:
-    options = options_by_k("t")
-    seldom = [grouping("a", "t", "k", moved=7.9 * GIB)]
-    proposal = proposed(options, seldom, Compatibility(True))
-    assert proposal.specs == {} and proposal.chosen == {"t": 0}
-
-
 @pytest.mark.parametrize(
     ("evolves", "budget", "changed"),
     # Evolving tables do not consume the budget.
@@ -224,6 +201,9 @@ def test_budget_limits_the_changes(evolves: bool, budget: int, changed: str) -> 
     options["t"] = replace(options["t"], subject=replace(options["t"].subject, evolves=evolves))
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
     assert set(proposed(options, required, Compatibility(True), budget).specs) == set(changed)
+    # A rarely read table is not worth a change.
+    seldom = proposed(options, [grouping("a", "t", "k", moved=7.9 * GIB)], Compatibility(True), budget)
+    assert seldom.specs == {} and seldom.chosen["t"] == 0
 
 
 def test_sizes_are_given_or_in_the_warehouse_or_in_the_catalog_or_assumed() -> None:
@@ -231,10 +211,8 @@ def test_sizes_are_given_or_in_the_warehouse_or_in_the_catalog_or_assumed() -> N
     live = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
     documented = {"a": CatalogTable({}, 1), "b": CatalogTable({}, 2), "c": CatalogTable({}, 4)}
     given = {"s.d": TableSize(5, None, {"k": ColumnStatistics(1)})}
-    found = table_sizes(manifest, given, (live, documented), 6)
-    assert found == dict(
-        zip("abcde", (TableSize(7), TableSize(2, 3), TableSize(4), given["s.d"], TableSize(6)), strict=True)
-    )
+    expected = (TableSize(7), TableSize(2, 3), TableSize(4), given["s.d"], TableSize(6))
+    assert table_sizes(manifest, given, (live, documented), 6) == dict(zip("abcde", expected, strict=True))
 
 
 def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
@@ -284,15 +262,13 @@ def sizes(tables: int) -> PlanSizes:
 def test_costly_specs_complete_a_join_that_does_not_pay_off(
     more: tuple[str, ...], paying: set[str], costly: set[str]
 ) -> None:
-    required = [
-        join("join", "t", "u", "k", moved=8.0 * GIB),
-        *(grouping(name, name, "k", moved=8.0 * GIB) for name in more),
-    ]
-    plans, own = cast(Plans, PlansOfJoin(*more)), options_by_k("t", "u")
-    choice = Choice(plans, required, Compatibility(True), (), lambda _: None)
-    proposal = choice.proposal(own)
+    own = [grouping(name, name, "k", moved=8.0 * GIB) for name in more]
+    required = [join("join", "t", "u", "k", moved=8.0 * GIB), *own]
+    options = options_by_k("t", "u")
+    choice = Choice(cast(Plans, PlansOfJoin(*more)), required, Compatibility(True), (), lambda _: None)
+    proposal = choice.proposal(options)
     assert set(proposal.specs) == paying
-    found = choice.costly(own, proposal)
+    found = choice.costly(options, proposal)
     assert set(found.specs) == costly and {spec.num_buckets for spec in found.specs.values()} == {16}
     (gain,) = (one.gain for one in choice.proof(found, proposal.specs) if one.model == "join")
     nodes = {name: Node(f"model.p.{name}", name, "model", "") for name in ("t", "u")}
@@ -309,22 +285,16 @@ def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> N
     assert '<p class="lead">project p · target p.dev · planned by Spark: offline</p>' in page
 
 
-def test_html_page_has_as_many_cells_as_titles() -> None:
+def test_html_page_has_as_many_cells_as_titles_and_shows_effects_by_color() -> None:
     lost, measured = ADVICE.changes[0], replace(ADVICE.changes[0], lost=(), measured=Cost(shuffle_bytes=1))
     for changes, logs, titles in (((lost,), "", 7), ((measured,), "a log", 7), ((lost, measured), "a log", 8)):
         page = written(write_html, replace(ADVICE, changes=changes, event_logs=logs))
         table = page.split("<h2>Changes</h2>")[1].split("</table>")[0]
-        assert [row.count("<th>") + row.count("<td>") for row in table.split("<tr>")[1:]] == [titles] * (
-            1 + len(changes)
-        )
+        cells = [row.count("<th>") + row.count("<td>") for row in table.split("<tr>")[1:]]
+        assert cells == [titles] * (1 + len(changes))
     assert "<td>2</td>" in page, "a whole number of runs has no decimals"
-
-
-def test_html_page_shows_the_effect_on_each_model_by_color() -> None:
-    long = replace(
-        ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)
-    )
-    page = written(write_html, replace(ADVICE, changes=(long,)))
+    better = replace(lost, unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9))
+    page = written(write_html, replace(ADVICE, changes=(better,)))
     assert "<script" not in page
     rows = re.findall(r'<tr class="(\w+)"><td>(\w+)</td><td>(\w*)</td>', page)
     assert set(rows) == {("better", "better", "worse"), ("worse", "worse", ""), ("unknown", "lost", "")}
@@ -336,16 +306,12 @@ def test_json_report_follows_its_schema() -> None:
     name, data = "advise.schema.json", advice_data(ADVICE)
     schema = json.loads((REPOSITORY / "docs" / "reference" / name).read_text())
     assert schema_errors(name, data) == [] and set(data) == set(schema["required"]) == set(schema["properties"])
-    explanation = Candidates("s.t", (), (RejectedTable("s.t", "it is small"),))
+    # A table without candidates is explained.
+    explanation = proposed({}, [], Compatibility(extension=True, all_keys=False)).explained("view", [])
+    (left_out,) = explanation.left_out
+    assert left_out.table == "view" and "uses columns of this table as keys" in left_out.reason
     assert schema_errors(name, advice_data(Advice(explained=explanation))) == []
     assert schema_errors(name, {**data, "worse": [1]})
-
-
-def test_table_without_candidates_is_explained() -> None:
-    explanation = proposed({}, [], Compatibility(extension=True, all_keys=False)).explained("view", [])
-    assert [(one.table, "uses columns of this table as keys" in one.reason) for one in explanation.left_out] == [
-        ("view", True)
-    ]
 
 
 def random_choices(seed: int, names: int = 6) -> Choices:
@@ -386,14 +352,11 @@ def test_choice_is_within_the_budget_and_close_to_the_best_choice(budget: float)
     assert exact >= 285
 
 
-def test_two_tables_change_together_if_neither_gains_alone() -> None:
-    choices = Choices({"a": [0, -1], "b": [0, -1]}, {("a", "b"): [[0, 0], [0, 5]]})
-    assert choices.choose() == {"a": 1, "b": 1}
-
-
-def test_equal_choices_are_deterministic() -> None:
-    choices = Choices({"a": [0, 5, 5], "b": [0, 0]}, {("a", "b"): [[0, 0], [1, 1], [1, 1]]})
-    assert choices.choose() == {"a": 1, "b": 0}
+def test_tables_change_together_and_equal_choices_are_deterministic() -> None:
+    neither_alone = Choices({"a": [0, -1], "b": [0, -1]}, {("a", "b"): [[0, 0], [0, 5]]})
+    assert neither_alone.choose() == {"a": 1, "b": 1}
+    equal = Choices({"a": [0, 5, 5], "b": [0, 0]}, {("a", "b"): [[0, 0], [1, 1], [1, 1]]})
+    assert equal.choose() == {"a": 1, "b": 0}
 
 
 def test_chain_of_many_tables_is_chosen_exactly() -> None:

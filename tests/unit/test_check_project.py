@@ -53,17 +53,13 @@ def test_file_with_invalid_utf_8_is_an_error(name: str, project: Path) -> None:
             read_project(project)
 
 
-@pytest.mark.parametrize(
-    "change", ["models/new.sql", "macros/m.sql", "dbt_project.yml", "packages.yml", "profiles.yml", "seeds/s.csv"]
-)
-def test_manifest_is_fresh_until_a_project_file_changes(change: str, project: Path) -> None:
-    manifest = compiled(project)
-    assert is_fresh(manifest, project, project)
-    later(project / change, 20)
-    assert not is_fresh(manifest, project, project)
+OF_PROJECT = ["models/new.sql", "macros/m.sql", "dbt_project.yml", "packages.yml", "profiles.yml", "seeds/s.csv"]
 
 
-def test_changed_model_of_a_linked_package_makes_the_manifest_stale(project: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [*OF_PROJECT, "dbt_packages/shared/models/a.sql"])
+def test_manifest_is_fresh_until_a_file_of_the_project_or_of_a_linked_package_changes(
+    change: str, project: Path, tmp_path: Path
+) -> None:
     package = dbt_project(tmp_path / "shared")
     (package / "models" / "a.sql").touch()
     (package / "models" / "again").symlink_to(package / "models")
@@ -71,15 +67,14 @@ def test_changed_model_of_a_linked_package_makes_the_manifest_stale(project: Pat
     (project / "dbt_packages" / "shared").symlink_to(package)
     manifest = compiled(project)
     assert is_fresh(manifest, project, project)
-    later(package / "models" / "a.sql", 20)
+    later(project / change, 20)
     assert not is_fresh(manifest, project, project)
 
 
 def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> None:
     manifest = compiled(project, target="prod", vars={"a": 1})
-    assert is_fresh(manifest, project, project, "prod", "{a: 1}")
-    assert not is_fresh(manifest, project, project, None, "{a: 1}")
-    assert not is_fresh(manifest, project, project, "prod", "{a: 2}")
+    given = (("prod", "{a: 1}"), (None, "{a: 1}"), ("prod", "{a: 2}"))
+    assert [is_fresh(manifest, project, project, *one) for one in given] == [True, False, False]
     (manifest.parent / "run_results.json").unlink()
     assert not is_fresh(manifest, project, project, "prod", "{a: 1}")
     assert not is_fresh(project / "none.json", project, project)
@@ -97,10 +92,8 @@ def test_unreadable_manifest_is_an_error(text: str | None, nodes: str | None, sa
 def test_catalog_returns_columns_in_order_and_sizes(tmp_path: Path) -> None:
     columns = {"b": {"name": "b", "type": "int", "index": 2}, "a": {"name": "a", "type": "date", "index": 1}}
     stats = {"bytes": {"value": 12.0}, "has_stats": {"value": True}}
-    file = tmp_path / "catalog.json"
-    file.write_text(
-        json.dumps({"nodes": {"x": {"columns": columns, "stats": stats}, "y": {"columns": {}}}, "sources": {}})
-    )
+    nodes, file = {"x": {"columns": columns, "stats": stats}, "y": {"columns": {}}}, tmp_path / "catalog.json"
+    file.write_text(json.dumps({"nodes": nodes, "sources": {}}))
     catalog = read_catalog(file)
     assert catalog == {"x": CatalogTable({"a": "date", "b": "int"}, 12), "y": CatalogTable({}, None)}
     assert list(catalog["x"].columns) == ["a", "b"]
@@ -138,19 +131,15 @@ def test_dbt_compiles_all_valid_nodes_and_selects(dbt: Dbt, capfd: pytest.Captur
     assert is_fresh(manifest, dbt.project_dir, dbt.profiles_dir) and read_manifest(manifest).nodes["model.p.good"].sql
     assert capfd.readouterr().out == ""
     assert not (dbt.project_dir / "logs").exists()
-
-
-def test_unreadable_project_is_an_error_with_dbt_s_message(dbt: Dbt) -> None:
+    # A project that dbt cannot read is an error with dbt's message.
     (dbt.project_dir / "models" / "bad.sql").write_text("select {{ ref('nothing') }}")
     with pytest.raises(ProjectError, match="nothing"):
         dbt.compile()
 
 
-def node(
-    name: str, *parents: str, kind: str = "model", materialized: str = "table", sql: str | None = "select 1"
-) -> Node:
-    unique_id, path = f"{kind}.p.{name}", f"models/{name}.sql"
-    return Node(unique_id, name, kind, path, f"s.{name}", materialized, sql, depends_on=parents)  # fmt: skip
+def node(name: str, *parents: str, kind: str = "model", **more: Any) -> Node:
+    own = {"materialized": "table", "sql": "select 1", **more}
+    return Node(f"{kind}.p.{name}", name, kind, f"models/{name}.sql", f"s.{name}", depends_on=parents, **own)
 
 
 NODES = (
@@ -165,11 +154,9 @@ def test_parents_come_before_their_children_and_models_with_their_own_query_are_
     assert len(order) == 6
     assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
     assert selectable(MANIFEST) == tuple(one for one in order if one in ("model.p.lonely", "model.p.y", "model.p.z"))
-
-
-def test_long_chain_of_models_is_ordered_without_recursion() -> None:
-    nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
-    assert Manifest(nodes).order[0] == "m4999"
+    # A long chain is ordered without recursion.
+    chain = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
+    assert Manifest(chain).order[0] == "m4999"
 
 
 def test_offline_check_creates_stubs_only_for_tables_that_queries_read(tmp_path: Path) -> None:
@@ -178,6 +165,8 @@ def test_offline_check_creates_stubs_only_for_tables_that_queries_read(tmp_path:
     assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
     *stubs, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
     assert {task.name for task in stubs} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
+    # Offline planning uses all cores if the target does.
+    assert parallelism({"spark.master": "local[*]"}) == {"spark.default.parallelism": str(os.cpu_count())}
 
 
 def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
@@ -193,12 +182,8 @@ def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
     file.write_text("select {{ x }}")
     with pytest.raises(ProjectError, match="contains Jinja"):
         file_subject(file, tmp_path, Manifest({}), {})
-
-
-def test_python_model_is_reported_as_having_no_sql(tmp_path: Path) -> None:
-    python = replace(node("py", sql="def model(): ..."), language="python")
-    subject = model_subject(python, tmp_path)
-    assert subject.sql is None and "Python model" in str(subject.error)
+    python = model_subject(node("py", sql="def model(): ...", language="python"), tmp_path)
+    assert python.sql is None and "Python model" in str(python.error)
 
 
 def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
@@ -211,10 +196,6 @@ def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
     }  # fmt: skip
     with pytest.raises(ProjectError, match="cannot be read"):
         seed_columns(tmp_path / "none.csv", {})
-
-
-def test_offline_uses_all_cores_of_the_machine_if_the_target_does() -> None:
-    assert parallelism({"spark.master": "local[*]"}) == {"spark.default.parallelism": str(os.cpu_count())}
 
 
 def test_session_without_the_extension_is_refused_in_one_line() -> None:
@@ -302,20 +283,15 @@ def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
     [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
      {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
 )  # fmt: skip
-def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> None:
+def test_invalid_config_and_an_unexpected_error_affect_only_their_own_table(config: dict[str, Any]) -> None:
     with pytest.raises(ProjectError, match=r"`m`[\s\S]*expected[\s\S]*instead"):
         configured_layout(config, "table", "m")
-    node = source("source.p.a", "s.a", bucketing=config)
-    stub, _ = stub_of(node)
-    stub.create(node)
-    assert "has an invalid" in stub.missing["s.a"]
-
-
-def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
-    stub, planner = stub_of(node := source("source.p.a", "s.a"))
+    nodes = source("source.p.a", "s.a", bucketing=config), source("source.p.b", "s.b")
+    stub, planner = stub_of(*nodes)
     planner.define.side_effect = TypeError
-    stub.create(node)
-    assert "TypeError" in stub.missing["s.a"]
+    for node in nodes:
+        stub.create(node)
+    assert "has an invalid" in stub.missing["s.a"] and "TypeError" in stub.missing["s.b"]
 
 
 def test_project_path_is_relative_to_the_working_directory() -> None:
@@ -346,6 +322,13 @@ def joined(*fixes: Fix) -> ModelResult:
     return ModelResult("m", "m.sql", (operator,))
 
 
+def fixes_in_graph(*fixes: Fix, configured: BucketSpec | None = None) -> list[Fix]:
+    """Return the fixes of a join after they are adapted to the nodes that own the tables."""
+    specs = {"s.models": configured} if configured else {}
+    (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation, specs)
+    return list(result.operators[0].findings[0].fixes)
+
+
 def bucket(table: str, *also: Fix) -> Fix:
     return Fix("bucket_spec", f"Bucket {table}.", table=table, also=also)
 
@@ -353,8 +336,7 @@ def bucket(table: str, *also: Fix) -> Fix:
 def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
     fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
-    (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation, {})
-    seed, snapshot, source, model, both, setting = (fix.sentences for fix in result.operators[0].findings[0].fixes)
+    seed, snapshot, source, model, both, setting = (fix.sentences for fix in fixes_in_graph(*fixes))
     assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt cannot bucket")
     assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
     assert (model, setting) == ("Bucket s.models.", "Set a=b.")
@@ -371,8 +353,7 @@ def test_fix_that_the_config_already_has_is_to_run_dbt() -> None:
     own = Fix("bucket_spec", text, table="s.models", spec=EIGHT)
     both = Fix("setting", "Set a=b.", also=(own,))
     for configured, said in ((EIGHT, True), (replace(EIGHT, sort_columns=("K", "v")), True), (FOUR, False)):
-        (result,) = with_graph([joined(own, both)], OWNERS, lambda node: node.relation, {"s.models": configured})
-        for fix in result.operators[0].findings[0].fixes:
+        for fix in fixes_in_graph(own, both, configured=configured):
             assert ("un `dbt run --full-refresh --select model` to build s.models" in fix.sentences) == said
             assert (EIGHT.config in fix.sentences) != said
             assert fix.sentences.startswith("Set a=b. And ") == bool(fix.also)
@@ -418,8 +399,7 @@ def test_temporary_functions_of_hooks_exist_during_planning(hook: str, created: 
 def test_compiled_line_is_found_in_the_model(compiled: str, raw: str, lines: dict[int, int | None]) -> None:
     assert {number: source_line(compiled, number, raw) for number in lines} == lines
 
-
-def test_line_with_much_jinja_is_mapped_quickly() -> None:
+    # A line with much Jinja is mapped quickly.
     raw = "select " + " ".join(f"{{{{ c{i} }}}}" for i in range(12)) + " end_of_line\n"
     start = time.process_time()
     assert source_line("select " + "c " * 80 + "from x join y on a\nselect 1", 1, raw) is None

@@ -22,17 +22,18 @@ from dbt_projects import dbt_project
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 
-HERE = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
 FAR = {"type": "spark", "method": "thrift", "host": "somewhere", "schema": "s"}
+
+
+def write_profile(folder: Path, target: str, **outputs: dict[str, str]) -> None:
+    (folder / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": target, "outputs": outputs}}))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a dbt project with two targets and make it the working directory."""
     dbt_project(tmp_path)
-    (tmp_path / "profiles.yml").write_text(
-        yaml.safe_dump({"p": {"target": "here", "outputs": {"here": HERE, "far": FAR}}})
-    )
+    write_profile(tmp_path, "here", here=FAR | {"method": "session", "host": "NA"}, far=FAR)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -81,27 +82,21 @@ def test_usage_error_is_a_message_with_exit_code_2(folder: Path, command: str, s
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
-def test_profile_may_use_environment_variables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    profile = {"p": {"target": "{{ env_var('WHERE') }}", "outputs": {"far": FAR}}}
-    (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
-    monkeypatch.setenv("WHERE", "far")
-    assert "somewhere" in run("table", "show").output
-
-
 def test_project_and_profile_are_found_where_dbt_finds_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "models")
     assert "somewhere" in run("table", "show", "--profiles-dir", "..", "--target", "far").output
+    (folder / "profiles.yml").unlink()
     (folder / ".dbt").mkdir()
-    (folder / "profiles.yml").rename(folder / ".dbt" / "profiles.yml")
+    write_profile(folder / ".dbt", "{{ env_var('WHERE') }}", far=FAR)
     monkeypatch.setenv("HOME", str(folder))
-    assert "somewhere" in run("table", "show", "--target", "far").output
+    monkeypatch.setenv("WHERE", "far")
+    assert "somewhere" in run("table", "show").output
 
 
 def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dbt.config.runtime", None)
     result = run("table", "show")
-    assert result.exit_code == 2
-    assert "pip install 'spark-bucketing[dbt]'" in result.output
+    assert result.exit_code == 2 and "pip install 'spark-bucketing[dbt]'" in result.output
 
 
 SHOWN = """
@@ -159,9 +154,7 @@ def test_terminal_shows_one_line_per_step_and_is_restored() -> None:
     for step in ("starting [spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
         assert step in errors
     assert errors.rstrip().endswith("\x1b[2K") and errors.count("\n") <= 4
-
-
-def test_message_has_its_own_line() -> None:
+    # A message has its own line.
     _, screen = shown(terminal=True, same=True)
     codes = r"(?:\x1b\[[\d;?]*[A-Za-z]|\r)*"
     for message in ("tasks are counted", "the end"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +33,27 @@ PLAIN_REFUSED = ("float", "double", "void")
 
 def of_macros(config: dict[str, Any]) -> dict[str, Any] | str:
     """Return the values of model_config(), or its error."""
-    try:
-        values: dict[str, Any] = Macros({"name": "m", "config": config}).model_config()
-    except CompilerError as error:
-        return str(error)
-    return values
+    return result(lambda: Macros({"name": "m", "config": config}).model_config())
 
 
 def of_python(config: dict[str, Any]) -> dict[str, Any] | str:
+    return result(lambda: validated(config, "m"))
+
+
+def result(call: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
     try:
-        return validated(config, "m")
-    except ProjectError as error:
+        return call()
+    except (CompilerError, ProjectError) as error:
         return str(error)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_macros_and_python_agree_with_the_case(name: str) -> None:
+def test_macros_python_and_lint_agree_with_the_case(name: str) -> None:
     case = CASES[name]
     found = of_macros(case["config"])
     assert found == of_python(case["config"])
+    linted = slugs(model("select 1 as k", case["config"]))
+    assert linted == case.get("rules", [] if "values" in case else ["invalid-config"])
     if "values" in case:
         assert isinstance(found, dict), found
         assert {key: found[key] for key in case["values"]} == case["values"]
@@ -65,13 +68,6 @@ def test_key_of_another_adapter_beside_the_correct_key_is_a_warning() -> None:
     macros.model_config()
     (warning,) = macros.exceptions.warnings
     assert "`m` has the key cluster_by=['v'] besides `clustered_by`" in warning and "for another adapter" in warning
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_lint_agrees_with_the_case(name: str) -> None:
-    case = CASES[name]
-    expected = case.get("rules", [] if "values" in case else ["invalid-config"])
-    assert slugs(model("select 1 as k", case["config"])) == expected
 
 
 VALUES = st.one_of(
@@ -114,9 +110,8 @@ def test_unknown_values_are_not_violations() -> None:
 def test_every_key_and_every_rule_has_a_case() -> None:
     found = [one for case in CASES.values() for one in validate(Config(case["config"]))[1]]
     assert {one.key for one in found} >= {key for key, spec in KEYS.items() if spec.type != "any"}
-    assert {(one.key, one.expected) for one in found} >= {
-        (rule.key, rule.expected) for rule in RULES if "{" not in rule.expected
-    }
+    rules = {(rule.key, rule.expected) for rule in RULES if "{" not in rule.expected}
+    assert {(one.key, one.expected) for one in found} >= rules
     assert {case["config"]["materialized"] for case in CASES.values()} == set(MATERIALIZATIONS)
 
 
@@ -128,21 +123,16 @@ def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
     assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
 
 
+@pytest.mark.parametrize("bucket_hash", [*VERSION_OF_HASH, "spark"])
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
-def test_macros_and_python_accept_the_same_types_of_bucket_columns(case: dict[str, Any]) -> None:
-    of_macros = {name: each["types"] for name, each in Macros({}).config_schema()["hashes"].items()}
-    assert set(of_macros) == {*VERSION_OF_HASH, "spark"}
-    for bucket_hash, types in BUCKET_TYPES.items():
-        expected = case["spark" if bucket_hash == "spark" else "hive"]
-        assert (base_type(case["type"]) in types) == (base_type(case["type"]) in of_macros[bucket_hash]) == expected
-
-
-@pytest.mark.parametrize("bucket_hash", BUCKET_TYPES)
-@pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
-def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_hash: str) -> None:
-    validate = Macros({"name": "m", "config": {}}).validate_bucket_type
-    column = {"name": "k", "type": case["type"]}
-    if case["spark" if bucket_hash == "spark" else "hive"]:
+def test_macros_and_python_refuse_the_same_types_of_bucket_columns(case: dict[str, Any], bucket_hash: str) -> None:
+    macros, column = Macros({"name": "m", "config": {}}), {"name": "k", "type": case["type"]}
+    validate, hashes = macros.validate_bucket_type, macros.config_schema()["hashes"]
+    assert hashes.keys() == BUCKET_TYPES.keys() == {*VERSION_OF_HASH, "spark"}
+    accepted = case["spark" if bucket_hash == "spark" else "hive"]
+    for types in (BUCKET_TYPES[bucket_hash], hashes[bucket_hash]["types"]):
+        assert (base_type(case["type"]) in types) == accepted
+    if accepted:
         validate(column, bucket_hash)
         return
     with pytest.raises(CompilerError, match=r"Model `m` has an invalid `clustered_by`\.\n  found:    k ") as error:
@@ -152,26 +142,20 @@ def test_run_refuses_other_types_of_bucket_columns(case: dict[str, Any], bucket_
     assert ("with bucket_hash='" in str(error.value)) == (bucket_hash != "spark" and case["type"] not in PLAIN_REFUSED)
 
 
-def expected_hash(config: dict[str, Any]) -> Any:
-    """Return the hash that the generic test bucket_spec_matches_config expects for a model with this config."""
-    node = {"name": "m", "config": {"clustered_by": ["k"], "buckets": 8, **config}}
-    macros = Macros({"attached_node": "m"})
-    macros._context["graph"] = {"nodes": {"m": node}}
-    return macros.configured_layout(None)["bucket_hash"]
-
-
 @pytest.mark.parametrize(
-    ("config", "bucket_hash"),
-    [
-        ({"materialized": "bucketed_table"}, "hive"), ({"materialized": "bucketed_table", "bucket_hash": "hive2"}, "hive2"),
-        ({"materialized": "table"}, "spark"), ({"materialized": "table", "bucket_hash": "hive"}, "hive"),
-    ],
+    ("materialized", "given", "expected"),
+    [("bucketed_table", None, "hive"), ("bucketed_table", "hive2", "hive2"), ("table", None, "spark"), ("table", "hive", "hive")],
 )  # fmt: skip
-def test_expected_hash_is_the_configured_hash(config: dict[str, Any], bucket_hash: str) -> None:
-    assert expected_hash(config) == bucket_hash
+def test_generic_test_expects_the_configured_hash(materialized: str, given: str | None, expected: str) -> None:
+    config = {"clustered_by": ["k"], "buckets": 8, "materialized": materialized}
+    macros = Macros({"attached_node": "m"})
+    macros._context["graph"] = {"nodes": {"m": {"name": "m", "config": config}}}
+    config |= {"bucket_hash": given} if given else {}
+    assert macros.configured_layout(None)["bucket_hash"] == expected
     # An unknown hash is an error, and never the Spark hash.
+    config["bucket_hash"] = "murmur3"
     with pytest.raises(CompilerError, match="found:    murmur3"):
-        expected_hash(config | {"bucket_hash": "murmur3"})
+        macros.configured_layout(None)
 
 
 def test_options_override_the_number_of_files_of_any_model() -> None:
@@ -185,9 +169,8 @@ def test_options_override_the_number_of_files_of_any_model() -> None:
 def test_too_many_write_tasks_are_refused() -> None:
     layout = {"file_strategy": "by_column_salted", "partition_by": [], "scale_factor": 3}
     layout |= {"file_count": {"setting": "rows_per_file", "value": 1}}
-    with pytest.raises(
-        CompilerError, match=r"1, which results in 33,334 files, and scale_factor=3\n +expected: at most 100,000"
-    ):
+    message = r"1, which results in 33,334 files, and scale_factor=3\n +expected: at most 100,000"
+    with pytest.raises(CompilerError, match=message):
         Macros({"name": "m"}).write_distribution(33334, layout)
 
 
@@ -221,10 +204,8 @@ def test_rule_gives_the_expected_results_for_its_cases(case: RuleTestCase, shop:
         return
     assert found
     if case.violations:
-        places: Any = case.violations
-        assert [(one.line_no, one.line_pos) for one in found] == [
-            (p["start_line_no"], p["start_line_pos"]) for p in places
-        ]
+        expected: Any = [(place["start_line_no"], place["start_line_pos"]) for place in case.violations]
+        assert [(one.line_no, one.line_pos) for one in found] == expected
     mended = fixed(text, manifest, path)
     assert mended == (case.fix_str or text)
     # Applying the fix once resolves the violation.
@@ -266,10 +247,8 @@ def test_file_overrides_the_config_of_the_manifest(shop: Path) -> None:
     write_manifest(shop / "manifest.json", config=config, raw_code=old)
     assert lint_in(shop, old + "\n") == []
     assert [one.rule_name() for one in lint_in(shop, "select 1 as k\n")] == ["spark_bucketing.missing_buckets"]
-
-
-def test_violation_in_yaml_names_its_place(shop: Path) -> None:
-    config = {"materialized": "bucketed_table", "cluster_by": ["k"], "buckets": 4}
+    # A violation in YAML names its place.
+    config["cluster_by"] = config.pop("clustered_by")
     write_manifest(shop / "manifest.json", config=config, raw_code="select 1 as k")
     [found] = lint_in(shop, "select 1 as k\n")
     assert found.desc().endswith("The YAML sets this key.")

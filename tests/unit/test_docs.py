@@ -7,7 +7,6 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,16 +64,11 @@ def test_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
     assert [tags for tags in loaded if tags] == []
 
 
-def version_table() -> dict[str, list[str]]:
-    """Return the cells of each row by its first cell; the header has the key ""."""
-    lines = [line for line in VERSIONS_PAGE.splitlines() if line.startswith("|")]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {row[0]: row[1:] for row in rows if not set(row[0]) <= {"-", " "} or not row[0]}
-
-
 def test_version_table_lists_exactly_the_unsupported_features_with_their_reasons() -> None:
-    table = version_table()
-    assert table.pop("") == [".".join(map(str, version)) for version in VERSIONS]
+    lines = [line for line in VERSIONS_PAGE.splitlines() if line.startswith("|")]
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert header[1:] == [".".join(map(str, version)) for version in VERSIONS]
+    table = {row[0]: row[1:] for row in rows}
     said = {feature: [cell.split()[0] for cell in cells] for feature, cells in table.items()}
     assert {feature for feature, cells in said.items() if "no" in cells} == set(SINCE)
     for feature, cells in said.items():
@@ -93,11 +87,7 @@ def test_each_retired_word_is_found_with_its_replacement(tmp_path: Path) -> None
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode != 0
     assert [word for word, new in RETIRED.items() if f"{word} ==> {new}".lower() not in found.stdout.lower()] == []
-
-
-@pytest.mark.parametrize("word", sorted(RETIRED))
-def test_replacement_of_a_retired_word_is_not_retired(word: str) -> None:
-    assert not set(RETIRED[word].split()) & RETIRED.keys()
+    assert [new for new in RETIRED.values() if set(new.split()) & RETIRED.keys()] == []
 
 
 PLUGIN = REPOSITORY / "python_plugin" / "src" / "spark_bucketing"
@@ -113,46 +103,32 @@ def test_python_and_macros_compose_the_same_message() -> None:
     assert Macros({"name": "m"}).error_message("It fails.", None, None, "d") == error_message("It fails.", instead="d")
     assert Macros({"name": "m"}).error_message("It fails.", "", 0, "\n") == error_message("It fails.", "", 0, "\n")
     assert error_message("It fails.", "") == "It fails.\n  found:    ''"
-
-
-def _raised() -> Iterator[tuple[str, ast.Call]]:
-    names = {"BucketingError", *(error.__name__ for error in BucketingError.__subclasses__())}
-    for file in PLUGIN.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
-                yield f"{file.relative_to(PLUGIN)}:{node.lineno}", node
+    # CONTRIBUTING.md shows this form.
+    example = re.search(r"```text\n(.*?)\n```", (REPOSITORY / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert example is not None and FORM.fullmatch(example[1]) and example[1].count("\n  ") >= 3
 
 
 def test_python_errors_have_this_form() -> None:
-    raised = dict(_raised())
+    names = {"BucketingError", *(error.__name__ for error in BucketingError.__subclasses__())}
+    trees = {file.relative_to(PLUGIN): ast.parse(file.read_text()) for file in PLUGIN.rglob("*.py")}
+    calls = [(file, node) for file, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    raised = [(file, one) for file, one in calls if isinstance(one.func, ast.Name) and one.func.id in names]
     assert len(raised) > 80
-    wrong = []
-    for place, call in raised.items():
+    for file, call in raised:
         parts = call.args[0].values if isinstance(call.args[0], ast.JoinedStr) else [call.args[0]]
         text = "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in parts)
-        if not FORM.fullmatch(text) or re.search(r"\b(Expected|Instead)\b|: found ", text):
-            wrong.append(place)
-    assert wrong == []
+        where = f"{file}:{call.lineno}"
+        assert FORM.fullmatch(text) and not re.search(r"\b(Expected|Instead)\b|: found ", text), where
 
 
-def test_macros_raise_errors_of_this_form() -> None:
+def test_errors_of_macros_and_scala_have_this_form() -> None:
+    composed = r"\s*spark_bucketing\.(error_message|config_error|ambiguous_merge|coarse_partition_error)\("
     for file in (REPOSITORY / "macros").rglob("*.sql"):
         for raised in re.findall(r"raise_compiler_error\((.*?)\) %}", file.read_text(), re.DOTALL):
-            assert re.match(
-                r"\s*spark_bucketing\.(error_message|config_error|ambiguous_merge|coarse_partition_error)\(", raised
-            ), f"{file}: {raised}"
-
-
-def test_scala_errors_have_this_form() -> None:
-    """Errors with labels pass their parts to Compat.refusal(); no part repeats its label."""
-    for file in (PLUGIN / "extension" / "scala").rglob("*.scala"):
+            assert re.match(composed, raised), f"{file}: {raised}"
+    # In Scala, errors with labels pass their parts to Compat.refusal(); no part repeats its label.
+    label = r'"(found|expected|instead) |: found |\. Expected |Instead: '
+    for file in SCALA.rglob("*.scala"):
         text = re.sub(r'"\s*\+\s*s?"', "", file.read_text())
         for raised in re.findall(r"(?:refusal|refused)\((.*?)\n", text):
-            assert not re.search(r'"(found|expected|instead) |: found |\. Expected |Instead: ', raised), (
-                f"{file}: {raised}"
-            )
-
-
-def test_contributing_shows_this_form() -> None:
-    example = re.search(r"```text\n(.*?)\n```", (REPOSITORY / "CONTRIBUTING.md").read_text(), re.DOTALL)
-    assert example is not None and FORM.fullmatch(example[1]) and example[1].count("\n  ") >= 3
+            assert not re.search(label, raised), f"{file}: {raised}"

@@ -101,17 +101,14 @@ def test_wrong_setting_is_named_with_the_correct_value(setting: Any) -> None:
     # With the extension, a limit of rows per file has no effect on buckets.
     extension = "" if setting.right == "0" else None
     found = examined(extension=extension, settings={setting.name: value})[f"{setting.name}={value}"]
-    assert (
-        found.state == "wrong" and f"{setting.name}={setting.right}" in found.instead and found.found == setting.effect
-    )
+    assert (found.state, found.found) == ("wrong", setting.effect)
+    assert f"{setting.name}={setting.right}" in found.instead
     assert examined(settings={setting.name: setting.right.upper()})["settings"].found.startswith(f"{len(SETTINGS)} of")
 
 
-# The installed package's dbt_project.yml, if any, and the expected diagnosis.
-PACKAGES = {"version: 0.1.0": "ok", "version: 0.0.9": "wrong", "": "unknown", "name: [": "unknown"}
-
-
-@pytest.mark.parametrize(("text", "state"), PACKAGES.items())
+@pytest.mark.parametrize(
+    ("text", "state"), [("version: 0.1.0", "ok"), ("version: 0.0.9", "wrong"), ("", "unknown"), ("name: [", "unknown")]
+)
 def test_dbt_package_and_plugin_must_have_the_same_version(tmp_path: Path, text: str, state: str) -> None:
     (tmp_path / "dbt_project.yml").write_text("name: theirs\n")
     package = tmp_path / "dbt_packages" / "spark_bucketing"
@@ -151,38 +148,37 @@ class Listed(NamedTuple):
             rows = {"K": self.key, "# Partition Information": "", "ds": "string"} | rows
         return [{"col_name": name, "data_type": value} for name, value in rows.items()]
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        names = ("buckets", "columns", "sealed_buckets", "sealed_columns", "partitions", "hash")
+        rows = [dict(zip(names, spec, strict=False)) for spec in self.specs or ()]
+        for number, row in enumerate(rows):
+            columns = {
+                name: json.dumps(row[name].split(",")) for name in ("columns", "sealed_columns") if row.get(name)
+            }
+            row |= {"hash": row.get("hash"), "first": f"ds={number}", **columns}
+        return rows
 
-def as_json(value: Any) -> Any:
-    """Return columns, such as `k,v`, as JSON."""
-    return json.dumps(value.split(",")) if value in ("k", "v", "k,v") else value
 
-
-def listed_tables(extension: bool = True, /, **tables: Listed) -> list[Diagnosis]:
+def listed_tables(extension: bool, tables: Mapping[str, Listed]) -> list[Diagnosis]:
     """Return the diagnoses of a schema with these tables."""
-    names = ("buckets", "columns", "sealed_buckets", "sealed_columns", "partitions", "hash")
+    listed = [{"tableName": name, "information": table.information} for name, table in tables.items()]
     answers: dict[str, list[dict[str, Any]]] = {
         "show schemas like 'shop'": [{"namespace": "shop"}],
-        "show table extended in `shop` like '*'": [
-            {"tableName": name, "information": table.information} for name, table in tables.items()
-        ],
+        "show table extended in `shop` like '*'": listed,
         "show schemas like 'none'": [],
         "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
-        **{
-            SPECS.format(f"'`shop`.`{name}`'"): [
-                {"hash": None, **dict(zip(names, map(as_json, spec), strict=False)), "first": f"ds={number}"}
-                for number, spec in enumerate(table.specs or ())
-            ]
-            for name, table in tables.items()
-        },
-        **{f"describe table extended `shop`.`{name}`": table.description for name, table in tables.items()},
     }
+    for name, table in tables.items():
+        answers[SPECS.format(f"'`shop`.`{name}`'")] = table.rows
+        answers[f"describe table extended `shop`.`{name}`"] = table.description
     assert not list(examine_tables(Warehouse(answers.__getitem__), "none"))
     return list(examine_tables(Warehouse(answers.__getitem__), "shop"))
 
 
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case["name"])
 def test_tables_are_diagnosed_for_other_engines(case: dict[str, Any]) -> None:
-    found = listed_tables(case.get("extension", True), **{name: Listed(**of) for name, of in case["tables"].items()})
+    found = listed_tables(case.get("extension", True), {name: Listed(**of) for name, of in case["tables"].items()})
     defaults = {"subject": "Trino", "state": "ok", "instead": ""}
     for one, expected in zip(found, [defaults | of for of in case["diagnoses"]], strict=True):
         assert (one.subject, one.state) == (expected["subject"], expected["state"])
