@@ -123,9 +123,9 @@ def test_check_rejects_the_same_configs_as_a_run(wrong: dict[str, Any]) -> None:
     assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
 
 
-@pytest.mark.parametrize("bucket_hash", [*VERSION_OF_HASH, "spark"])
+@pytest.mark.parametrize("bucket_hash", BUCKET_TYPES)
 @pytest.mark.parametrize("case", TYPES, ids=lambda case: case["type"])
-def test_macros_and_python_refuse_the_same_types_of_bucket_columns(case: dict[str, Any], bucket_hash: str) -> None:
+def test_macros_and_python_refuse_the_same_types_of_bucket_columns(case: dict[str, Any], bucket_hash: Any) -> None:
     macros, column = Macros({"name": "m", "config": {}}), {"name": "k", "type": case["type"]}
     validate, hashes = macros.validate_bucket_type, macros.config_schema()["hashes"]
     assert hashes.keys() == BUCKET_TYPES.keys() == {*VERSION_OF_HASH, "spark"}

@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from dbt.cli.main import dbtRunner
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
-from spark_bucketing.edits import ConfigChange, FileEdit, apply, plan_edits, unified_diff
+from spark_bucketing.edits import ConfigChange, FileEdit, Refusal, apply, plan_edits, unified_diff
 from spark_bucketing.errors import ProjectError
 
 BUCKETED = {"materialized": "bucketed_table", "buckets": 8}
@@ -48,15 +48,9 @@ class Project:
     def manifest(self) -> Mapping[str, Any]:
         return {"metadata": {"project_name": "shop"}, "nodes": self.nodes, "macros": {}}
 
-    def edits(self, model: str, **config: object) -> list[FileEdit]:
-        edits, refusals = plan_edits(self.folder, self.manifest, [ConfigChange(model, config)])
-        assert refusals == []
-        return edits
-
-    def reason(self, model: str, **config: object) -> str:
-        edits, (refusal,) = plan_edits(self.folder, self.manifest, [ConfigChange(model, config)])
-        assert edits == [] and refusal.model == model and refusal.instead
-        return refusal.reason
+    def planned(self, wanted: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[FileEdit], Sequence[Refusal]]:
+        """Return the edits that give models these keys, and the refusals."""
+        return plan_edits(self.folder, self.manifest, [ConfigChange(model, config) for model, config in wanted.items()])
 
 
 @pytest.fixture
@@ -64,13 +58,8 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")
 
 
-def with_properties(project: Project, properties: str, sql: str = "select 1\n", **entry: Any) -> str:
-    project.write("models/shop.yml", properties)
-    return project.model("m", sql, patch_path="shop://models/shop.yml", **entry)
-
-
 VERSIONS = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
-IN_SQL = "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n"
+IN_YAML = {"patch_path": "shop://models/shop.yml"}
 
 
 @pytest.mark.parametrize(
@@ -85,26 +74,29 @@ def test_key_that_no_edit_can_set_is_refused(
     properties: str, wanted: dict[str, Any], reason: str, project: Project
 ) -> None:
     project.write("dbt_project.yml", "models: {+files: 4}\n")
+    project.write("models/shop.yml", properties)
     version = {"version": 1} if properties == VERSIONS else {}
-    assert reason in project.reason(with_properties(project, properties, "{{ config(files=8) }}", **version), **wanted)
+    model = project.model("m", "{{ config(files=8) }}", **IN_YAML, **version)
+    edits, (refusal,) = project.planned({model: wanted})
+    assert edits == [] and refusal.model == model and refusal.instead and reason in refusal.reason
 
 
 def test_models_can_share_a_properties_file(project: Project) -> None:
     entry = "- name: {}\n  config: {{buckets: {}}}\n"
     before = "models:\n" + entry.format("m", 1) + entry.format("same", 4) + entry.format("n", 2)
-    one = with_properties(project, before)
-    same, two = (project.model(name, "select 2", patch_path="shop://models/shop.yml") for name in ("same", "n"))
+    project.write("models/shop.yml", before)
+    one, same, two = (project.model(name, "select 1", **IN_YAML) for name in ("m", "same", "n"))
     wanted = {one: 8, same: 4, "model.shop.gone": 0, two: 16}
-    changes = [ConfigChange(model, {"buckets": buckets}) for model, buckets in wanted.items()]
-    (edit,), (refusal,) = plan_edits(project.folder, project.manifest, changes)
+    (edit,), (refusal,) = project.planned({model: {"buckets": buckets} for model, buckets in wanted.items()})
     assert edit.after == before.replace("buckets: 1", "buckets: 8").replace("buckets: 2", "buckets: 16")
     assert refusal.reason == "The manifest does not contain this model."
 
 
 def test_model_file_overrides_dbt_project(project: Project) -> None:
     project.write("dbt_project.yml", "models: {shop: {+materialized: view, marts: {materialized: table}}}\n")
-    (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
-    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", IN_SQL)
+    (edit,), refusals = project.planned({project.model("m", "select 1\n"): BUCKETED})
+    after = "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n"
+    assert edit == FileEdit(Path("models/m.sql"), "select 1\n", after) and refusals == []
 
 
 @cases("edits/unedited", entry=..., reason=..., instead="config(")
@@ -116,46 +108,48 @@ def test_refused_change_comes_with_the_config_to_write(
     (project.folder / "models/link.sql").unlink(missing_ok=True)
     (project.folder / "models/link.sql").symlink_to(project.folder.parent / "outside.sql")
     (project.folder / "models/latin.sql").write_bytes("select 'ü'".encode("latin-1"))
-    edits, (refusal,) = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED)])
+    edits, (refusal,) = project.planned({model: BUCKETED})
     assert edits == [] and reason in refusal.reason and instead in refusal.instead
 
 
-def several(project: Project) -> list[FileEdit]:
+@pytest.fixture
+def edits(project: Project) -> Sequence[FileEdit]:
+    """Return the edits of three models."""
     texts = {"crlf": "\ufeffselect 1\r\n-- ü", "end": "{{ config(buckets=1) }}", "separator": "select '\u2028\x0c'\n"}
-    changes = [ConfigChange(project.model(name, text), BUCKETED) for name, text in texts.items()]
-    edits, refusals = plan_edits(project.folder, project.manifest, changes)
+    edits, refusals = project.planned({project.model(name, text): BUCKETED for name, text in texts.items()})
     assert len(edits) == 3 and not refusals
     return edits
 
 
+def written(project: Project) -> list[str]:
+    return [project.read(f"models/{name}.sql") for name in ("crlf", "end", "separator")]
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_diff_is_a_valid_patch(project: Project, tmp_path: Path) -> None:
-    edits = several(project)
+def test_diff_is_a_valid_patch(project: Project, edits: Sequence[FileEdit], tmp_path: Path) -> None:
     patch = unified_diff(edits)
     assert patch.startswith("--- a/models/crlf.sql\n+++ b/models/crlf.sql\n@@")
     environment = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path)}
     subprocess.run(["git", "apply", "-"], input=patch.encode(), cwd=project.folder, check=True, env=environment)
-    assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
+    assert written(project) == [edit.after for edit in edits]
 
 
-def test_edits_keep_permissions_and_are_idempotent(project: Project) -> None:
-    edits = several(project)
+def test_edits_keep_permissions_and_are_idempotent(project: Project, edits: Sequence[FileEdit]) -> None:
     file = project.folder / "models/end.sql"
     file.chmod(0o640)
     apply(project.folder, edits)
-    assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
+    assert written(project) == [edit.after for edit in edits] and len(list(file.parent.iterdir())) == 3
     assert file.stat().st_mode & 0o777 == 0o640
-    changes = [ConfigChange(model, BUCKETED) for model in project.nodes]
-    assert plan_edits(project.folder, project.manifest, changes) == ([], [])
-    assert sorted(path.name for path in file.parent.iterdir()) == ["crlf.sql", "end.sql", "separator.sql"]
+    assert project.planned(dict.fromkeys(project.nodes, BUCKETED)) == ([], [])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [("select 2", "has changed since the command read it. No config has been changed"), (None, "cannot be read")],
 )
-def test_changed_or_missing_file_stops_all_edits(project: Project, text: str | None, message: str) -> None:
-    edits = several(project)
+def test_changed_or_missing_file_stops_all_edits(
+    project: Project, edits: Sequence[FileEdit], text: str | None, message: str
+) -> None:
     file = project.folder / "models" / "separator.sql"
     file.unlink() if text is None else file.write_text(text)
     with pytest.raises(ProjectError, match=f"`models/separator.sql` {message}"):
@@ -165,9 +159,8 @@ def test_changed_or_missing_file_stops_all_edits(project: Project, text: str | N
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device", "models/end.sql"), KeyboardInterrupt()])
 def test_failed_write_restores_the_files_written_before(
-    project: Project, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    project: Project, edits: Sequence[FileEdit], monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
-    edits = several(project)
     replace = Path.replace
     taken = []
 
@@ -180,9 +173,8 @@ def test_failed_write_restores_the_files_written_before(
     monkeypatch.setattr(Path, "replace", failing)
     with pytest.raises((ProjectError, KeyboardInterrupt)):
         apply(project.folder, edits)
-    assert taken == ["crlf.sql", "end.sql", "crlf.sql"]
-    assert [project.read(str(edit.path)) for edit in edits] == [edit.before for edit in edits]
-    assert len(list((project.folder / "models").iterdir())) == 3
+    assert taken == ["crlf.sql", "end.sql", "crlf.sql"] and len(list((project.folder / "models").iterdir())) == 3
+    assert written(project) == [edit.before for edit in edits]
 
 
 WANTED = {"materialized": "bucketed_table", "buckets": 8, "clustered_by": ["k"], "on_schema_change": None}
@@ -205,11 +197,8 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
     changes = [ConfigChange(model, WANTED) for model in before]
     edits, refusals = plan_edits(project, manifest, changes)
     assert {refusal.model: refusal.reason for refusal in refusals} == LEFT_TO_THE_USER
-    models = [
-        f"{name}.sql"
-        for name in ("none", "of_the_folder", "in_sql", "in_a_mapping", "in_both", "reads", "versioned_v1")
-    ]
-    assert {edit.path.name for edit in edits} == {*models, "models.yml"}
+    models = ("none", "of_the_folder", "in_sql", "in_a_mapping", "in_both", "reads", "versioned_v1")
+    assert {edit.path.name for edit in edits} == {*(f"{name}.sql" for name in models), "models.yml"}
     apply(project, edits)
     # The YAML keeps the value that the SQL overrides.
     assert "config: {buckets: 8, clustered_by: [k], materialized: view}" in (project / "models/models.yml").read_text()

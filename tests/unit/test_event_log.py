@@ -49,9 +49,9 @@ def _plain() -> bytes:
     return gzip.decompress(CASE.read_bytes())
 
 
-def _lines(event: str = "") -> tuple[list[bytes], list[int]]:
-    """Return the lines of the log, and the indexes of the lines with an event."""
-    lines = _plain().splitlines(keepends=True)
+def _lines(event: str = "", log: Path = CASE) -> tuple[list[bytes], list[int]]:
+    """Return the lines of a log, and the indexes of the lines with an event."""
+    lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
     return lines, [number for number, line in enumerate(lines) if event.encode() in line[:90]]
 
 
@@ -73,11 +73,11 @@ def test_runs_are_attributed_to_models_and_invocations() -> None:
 
 @pytest.mark.parametrize("name", ["spark_4.3_plain", "spark_4.3_bucketed", "spark_3.5_plain"])
 def test_documents_in_event_logs_match_their_schema(name: str) -> None:
-    lines = gzip.decompress(CASE.with_name(f"{name}.gz").read_bytes()).splitlines()
-    events = [json.loads(line) for line in lines if b"SparkListenerBucketPlan" in line[:90]]
-    assert len(events) >= 4
-    for event in events:
-        assert schema_errors("explain-buckets.schema.json", json.loads(event["document"])) == []
+    lines, numbers = _lines("SparkListenerBucketPlan", CASE.with_name(f"{name}.gz"))
+    assert len(numbers) >= 4
+    for number in numbers:
+        document = json.loads(json.loads(lines[number])["document"])
+        assert schema_errors("explain-buckets.schema.json", document) == []
 
 
 SHOP_MODELS = tuple(f"model.shop.{name}" for name in ("customers", "orders", "revenue"))
@@ -186,9 +186,8 @@ def test_text_like_a_comment_does_not_attribute_a_statement(tmp_path: Path, whol
 
 
 def test_costs_do_not_include_failed_runs(tmp_path: Path) -> None:
-    lines = gzip.decompress(SHOP.read_bytes()).splitlines(keepends=True)
+    lines, ends = _lines("SparkListenerSQLExecutionEnd", SHOP)
     # The last statement is the last run of the model.
-    ends = [number for number, line in enumerate(lines) if b"SparkListenerSQLExecutionEnd" in line[:90]]
     lines[ends[-1]] = lines[ends[-1]].replace(b'"errorMessage":""', b'"errorMessage":"No."')
     whole, found = read_measured([str(SHOP)]), _read(tmp_path, b"".join(lines))
     assert len(found.runs_of("model.shop.revenue")) == 3
@@ -197,9 +196,7 @@ def test_costs_do_not_include_failed_runs(tmp_path: Path) -> None:
         assert found.costs(node)[keys].shuffle_bytes * 4 == whole.costs(node)[keys].shuffle_bytes * 3
 
 
-def test_local_paths_do_not_depend_on_the_directory_of_the_project(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_local_paths_do_not_depend_on_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log = tmp_path / "my log"
     log.touch()
     monkeypatch.chdir(tmp_path)
@@ -323,7 +320,6 @@ def test_costs_of_a_finding_are_those_of_its_columns_and_its_model(
 
 
 def operator_costs(root: PlanNode, accumulators: Accumulators) -> dict[MeasuredOperator, dict[TableKeys, Cost]]:
-    """Return the costs of tables and keys."""
     found = plan_costs(plan(root), accumulators)
     return {operator: costs for operator, costs in found.items() if UNATTRIBUTED not in costs}
 
@@ -352,23 +348,23 @@ def test_keys_are_columns_and_not_expressions(sorts: bool, expression: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("rows", "shares"),
+    ("rows", "a", "b"),
     [
-        ({11: 100, 12: 300, 13: 600}, {"a": 0.1, "b": 0.3}),
-        ({11: 0, 12: 300, 13: 0}, {"a": 0, "b": 1}),
+        ({11: 100, 12: 300, 13: 600}, 0.1, 0.3),
+        ({11: 0, 12: 300, 13: 0}, 0, 1),
         # Without all numbers of rows, the branches share equally.
-        ({11: 100, 12: 300}, {"a": 1 / 3, "b": 1 / 3}),
-        ({11: 0, 12: 0, 13: 0}, {"a": 1 / 3, "b": 1 / 3}),
+        ({11: 100, 12: 300}, 1 / 3, 1 / 3),
+        ({11: 0, 12: 0, 13: 0}, 1 / 3, 1 / 3),
     ],
 )
 @pytest.mark.parametrize("sorts", [False, True])
 def test_tables_below_a_union_share_the_cost_by_their_rows(
-    rows: dict[int, int], shares: dict[str, float], sorts: bool
+    rows: dict[int, int], a: float, b: float, sorts: bool
 ) -> None:
     top = moved("v", branches())
     if sorts:
         top = measured(sort("v", top), sortTime=4)
-    expected = {TableKeys(f"d.{name}", ("v",)): part for name, part in shares.items()}
+    expected = {TableKeys("d.a", ("v",)): a, TableKeys("d.b", ("v",)): b}
     accumulators = Accumulators({1: 1000, 2: 500, 3: 60, 4: 40, **rows}, {1: 900})
     ((operator, costs),) = operator_costs(grouping("v", "Final", top), accumulators).items()
     assert operator == MeasuredOperator("aggregate", tuple(expected))
@@ -378,12 +374,9 @@ def test_tables_below_a_union_share_the_cost_by_their_rows(
     }
 
 
-def test_shuffle_of_a_write_counts_for_no_table() -> None:
-    found = plan_costs(plan(sort("k", moved("k", scan("t", 1)))), Accumulators({1: 5}))
-    assert list(found.values()) == [{UNATTRIBUTED: Cost(shuffle_bytes=5)}]
-
-
 def test_sums_include_costs_of_no_table_and_key() -> None:
+    of_a_write = plan_costs(plan(sort("k", moved("k", scan("t", 1)))), Accumulators({1: 5}))
+    assert list(of_a_write.values()) == [{UNATTRIBUTED: Cost(shuffle_bytes=5)}]
     again = measured(exchange("k", moved("k", branches())), shuffleBytesWritten=21, spillSize=22)
     values = {1: 1000, 2: 500, 3: 60, 11: 100, 12: 300, 13: 600, 21: 70, 22: 7}
     found = plan_costs(plan(grouping("k", "Final", again)), Accumulators(values))
@@ -410,17 +403,14 @@ def test_columns_of_a_union_with_the_same_source_are_told_apart_by_their_ids() -
     first = branch("a", 1, 11)
     k = first.output[0]
     names = op("Project", first, kind="project", output=(replace(k, text="x"), replace(k, text="y", id=3)))
-    below = union(names, branch("b", 10, 12))
-    assert set(shuffled(grouping("y", "Final", moved("y", below)), {1: 9, 11: 1, 12: 1})) == {
-        TableKeys("d.a", ("k",)),
-        TableKeys("d.b", ("v",)),
-    }
+    found = shuffled(grouping("y", "Final", moved("y", union(names, branch("b", 10, 12)))), {1: 9, 11: 1, 12: 1})
+    assert set(found) == {TableKeys("d.a", ("k",)), TableKeys("d.b", ("v",))}
 
 
 @pytest.mark.parametrize("kind", ["aggregate", "join"])
 def test_measured_requirements_of_a_union_are_united(kind: Any) -> None:
-    keys = [TableKeys("s.a", ("k",)), TableKeys("s.b", ("k",))]
-    operators = {MeasuredOperator(kind, tuple(keys)): {one: Cost(8) for one in keys}}
+    keys = TableKeys("s.a", ("k",)), TableKeys("s.b", ("k",))
+    operators = {MeasuredOperator(kind, keys): {one: Cost(8) for one in keys}}
     (found,) = unplanned_layouts(Measured(ad_hoc_operators=operators), set())
     assert (found.united, found.is_join) == (kind == "aggregate", kind == "join")
 
@@ -450,9 +440,7 @@ def test_extension_conf_prints_the_settings_of_event_logs() -> None:
 
 @pytest.mark.parametrize("document", ["[" * 100_000, "{}", '{"version": 2}'])
 def test_documents_that_python_cannot_read_are_broken_lines(tmp_path: Path, document: str) -> None:
-    lines = gzip.decompress(SHOP.read_bytes()).splitlines(keepends=True)
-    number = next(one for one, line in enumerate(lines) if b"SparkListenerBucketPlan" in line[:90])
-    lines[number] = (
-        json.dumps({**json.loads(lines[number]), "document": document}, separators=(",", ":")).encode() + b"\n"
-    )
+    lines, (number, *_) = _lines("SparkListenerBucketPlan", SHOP)
+    event = json.loads(lines[number]) | {"document": document}
+    lines[number] = json.dumps(event, separators=(",", ":")).encode() + b"\n"
     assert _read(tmp_path, b"".join(lines)).counts.broken_lines == 1

@@ -40,21 +40,32 @@ def _four_runs(**fields: str) -> list[bytes]:
     return [statement(10 * one, listed) + _build(10 * one + 1, about) for one in range(4)]
 
 
+def _read(*logs: str | Path, target: str | None = None) -> Measured:
+    return read_measured([str(log) for log in logs], target=target)
+
+
 def _runs(compared: Comparison) -> dict[str, int]:
     return {node.node: len(node.differences["seconds"].after) for node in compared.nodes}
+
+
+def _report(before: object, after: object, *options: str, code: int = 0) -> str:
+    """Run the command `report`, and return its output."""
+    done = CliRunner().invoke(main, ["report", "--before", str(before), "--after", str(after), *options])
+    assert done.exit_code == code, done.output
+    return done.output if code else done.stdout
 
 
 @pytest.mark.parametrize("target", [{}, {"target_name": "dev"}])
 def test_writes_outside_dbt_are_not_runs_of_a_model(tmp_path: Path, target: dict[str, str]) -> None:
     runs = _four_runs(**target)
-    plain = read_measured([write_log(tmp_path / "plain", runs)])
+    plain = _read(write_log(tmp_path / "plain", runs))
     by_hand = [statement(50, table="shop.revenue"), statement(51, table="audit.log")]
     # The statements are in the same application, or in another application.
-    same = read_measured([write_log(tmp_path / "same", [*runs, *by_hand])])
+    same = _read(write_log(tmp_path / "same", [*runs, *by_hand]))
     write_log(tmp_path / "both" / "dbt", runs)
     for number in range(5):
         write_log(tmp_path / "both" / f"nightly-{number}", by_hand)
-    for after in (same, read_measured([str(tmp_path / "both")])):
+    for after in (same, _read(tmp_path / "both")):
         compared = compare(plain, after)
         assert _runs(compared) == {REVENUE: 4}
         # Each run takes 1.5 seconds; a replaced run would take 0.5 seconds.
@@ -64,10 +75,10 @@ def test_writes_outside_dbt_are_not_runs_of_a_model(tmp_path: Path, target: dict
 
 
 def test_runs_without_a_comment_are_those_of_the_models_own_table(tmp_path: Path) -> None:
-    before = read_measured([write_log(tmp_path / "before", _four_runs())])
+    before = _read(write_log(tmp_path / "before", _four_runs()))
     for number in range(4):
         write_log(tmp_path / "after" / f"app-{number}", [_build(1, "")])
-    compared = compare(before, read_measured([str(tmp_path / "after")]))
+    compared = compare(before, _read(tmp_path / "after"))
     assert _runs(compared) == {REVENUE: 4} and compared.only_after == ("table.audit.log",)
 
 
@@ -76,7 +87,7 @@ def test_tables_of_one_model_do_not_share_runs(tmp_path: Path) -> None:
     about = comment(REVENUE)
     old = write_log(tmp_path / "old", [statement(1, about, "a.revenue"), statement(2, about, "b.revenue")])
     log = write_log(tmp_path / "new", [statement(1, table="a.revenue"), statement(5, table="b.revenue")])
-    (node,) = compare(read_measured([old]), read_measured([log])).nodes
+    (node,) = compare(_read(old), _read(log)).nodes
     assert node.differences["seconds"].after == (0.5,)
 
 
@@ -89,7 +100,7 @@ def test_a_model_owns_the_table_that_it_builds(
         statement(number, comment(node), table, commands[command], buckets if bucketed else "")
         for number, (table, command, *bucketed) in enumerate(written)
     ]
-    assert read_measured([write_log(tmp_path / "app", events)]).writers == ({own: node} if own else {})
+    assert _read(write_log(tmp_path / "app", events)).writers == ({own: node} if own else {})
 
 
 def test_writes_outside_dbt_read_buckets_like_other_tools() -> None:
@@ -105,9 +116,14 @@ def test_statement_without_an_end_fails_the_run_in_which_it_started(tmp_path: Pa
     runs = _four_runs()
     lost = without_end(statement(1, comment(REVENUE), "shop.revenue", CREATE))
     runs[0] = statement(0, comment()) + lost + statement(2, comment(REVENUE), "audit.log")
-    found = read_measured([write_log(tmp_path / "app", runs)])
+    found = _read(write_log(tmp_path / "app", runs))
     assert [run.started for run in found.runs_of(REVENUE)] == [11_000, 21_000, 31_000]
     assert found.counts.warnings == ["Ignored 1 statement without an end."]
+    # Applications with the same number of events are not mixed.
+    log, whole = tmp_path / "log", statement(1, comment(REVENUE), "shop.revenue")
+    log.write_bytes(application("one") + without_end(whole) + application("two") + whole + END)
+    found = _read(log)
+    assert [run.counts for run in found.runs[REVENUE].values()] == [False, True] and found.counts.unfinished == 1
 
 
 @pytest.mark.parametrize("number", range(1, 4))
@@ -116,7 +132,7 @@ def test_log_with_the_most_events_of_an_application_counts(tmp_path: Path, numbe
     content = Path(write_log(tmp_path / "app", _four_runs())).read_bytes()
     # The path of the truncated copy is first or last.
     (tmp_path / copy).write_bytes(content[: len(content) * number // 4])
-    found = read_measured([str(tmp_path)])
+    found = _read(tmp_path)
     assert len(found.runs_of(REVENUE)) == 4 and found.counts.copies == 1 and found.counts.applications == 1
 
 
@@ -124,7 +140,7 @@ def test_concatenated_logs_count_each_application_once(tmp_path: Path) -> None:
     logs = [Path(write_log(tmp_path / name, _four_runs())).read_bytes() for name in ("one", "two")]
     (tmp_path / "all" / "log").parent.mkdir()
     (tmp_path / "all" / "log").write_bytes(b"".join([*logs, *logs]))
-    found = read_measured([str(tmp_path / "all")])
+    found = _read(tmp_path / "all")
     assert len(found.runs_of(REVENUE)) == 8 and (found.counts.copies, found.counts.applications) == (2, 2)
 
 
@@ -133,18 +149,17 @@ def test_files_without_events_are_named(tmp_path: Path) -> None:
     others = {"a.bz2": bz2.compress(content), "b": b"root:x:0:0\nuser:x:1:1\n", "c": b"", "d": b"\x28\xb5\x2f\xfdno"}
     for name, other in others.items():
         (tmp_path / name).write_bytes(other)
-    found = read_measured([str(tmp_path)])
+    found = _read(tmp_path)
     names = ", ".join(str(tmp_path / name) for name in others)
     assert found.counts.warnings == [f"Skipped 4 files without events: {names}."]
     assert len(found.runs_of(REVENUE)) == 4
     for name in (*others, "/dev/null"):
         with pytest.raises(EventLogError, match=f"No event log was found in `.*{name}`"):
-            read_measured([str(tmp_path / name)])
+            _read(tmp_path / name)
     (tmp_path / "empty").mkdir()
     with pytest.raises(EventLogError, match="contains no event log"):
-        read_measured([str(tmp_path / "empty")])
-    done = CliRunner().invoke(main, ["report", "--before", str(tmp_path / "c"), "--after", str(tmp_path / "app")])
-    assert done.exit_code == 2 and "found:    1 file without events" in done.output
+        _read(tmp_path / "empty")
+    assert "found:    1 file without events" in _report(tmp_path / "c", tmp_path / "app", code=2)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"damaged", b"damaged\n"])
@@ -154,14 +169,14 @@ def test_rolling_file_without_events_is_a_gap(tmp_path: Path, damaged: bytes) ->
     (tmp_path / "events_2_x").write_bytes(damaged)
     (tmp_path / "events_3_x").write_bytes(b"".join(content[13:]))
     (tmp_path / "app").unlink()
-    assert len(read_measured([str(tmp_path)]).runs_of(REVENUE)) < 4
+    assert len(_read(tmp_path).runs_of(REVENUE)) < 4
 
 
 @pytest.mark.parametrize(("cut", "runs"), [(1, 4), (2, 3)])
 def test_last_line_needs_no_newline(tmp_path: Path, cut: int, runs: int) -> None:
     log = Path(write_log(tmp_path / "app", _four_runs()))
     log.write_bytes(log.read_bytes()[:-cut])
-    found = read_measured([str(log)])
+    found = _read(log)
     assert (len(found.runs_of(REVENUE)), found.counts.truncated_files) == (runs, cut - 1)
     assert bool(found.counts.warnings) == (cut > 1)
 
@@ -172,37 +187,21 @@ def test_pipes_are_read(tmp_path: Path) -> None:
     os.write(writer, log.read_bytes())
     os.close(writer)
     # A shell passes such a path for `<(...)`, and /dev/stdin links to one.
-    done = CliRunner().invoke(
-        main, ["report", "--before", f"/dev/fd/{reader}", "--after", log.as_uri().upper()[:4] + log.as_uri()[4:]]
-    )
+    assert "4 -> 4" in _report(f"/dev/fd/{reader}", log.as_uri().upper()[:4] + log.as_uri()[4:])
     os.close(reader)
-    assert done.exit_code == 0 and "4 -> 4" in done.output, done.output
 
 
 def test_last_run_of_a_log_without_the_end_of_the_application_does_not_count(tmp_path: Path) -> None:
     runs = _four_runs()
-    assert len(read_measured([write_log(tmp_path / "app", runs, b"")]).runs_of(REVENUE)) == 3
+    assert len(_read(write_log(tmp_path / "app", runs, b"")).runs_of(REVENUE)) == 3
     # The next invocation shows that the last run is complete.
-    found = read_measured([write_log(tmp_path / "app", [*runs, statement(90, comment())], b"")])
+    found = _read(write_log(tmp_path / "app", [*runs, statement(90, comment())], b""))
     assert len(found.runs_of(REVENUE)) == 4 and found.counts.warnings == []
-
-
-def test_run_before_another_model_is_complete(tmp_path: Path) -> None:
+    # The run of another model shows that a run is complete, unless both models run at the same time.
     events = [statement(number, comment(f"model.shop.{name}"), f"s.{name}") for number, name in enumerate("abc")]
-    # Models that run at the same time
     events[1], events[2] = without_end(events[1]), events[2] + events[1].splitlines(keepends=True)[1]
-    assert read_measured([write_log(tmp_path / "app", events, b"")]).nodes() == ["model.shop.a"]
-    assert len(read_measured([write_log(tmp_path / "app", events)]).nodes()) == 3
-
-
-def test_applications_with_the_same_number_of_events_are_not_mixed(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    lost = without_end(statement(1, comment(REVENUE), "shop.revenue"))
-    log.write_bytes(
-        application("one") + lost + application("two") + statement(1, comment(REVENUE), "shop.revenue") + END
-    )
-    found = read_measured([str(log)])
-    assert [run.counts for run in found.runs[REVENUE].values()] == [False, True] and found.counts.unfinished == 1
+    assert _read(write_log(tmp_path / "app", events, b"")).nodes() == ["model.shop.a"]
+    assert len(_read(write_log(tmp_path / "app", events)).nodes()) == 3
 
 
 def _log_of_targets(folder: Path, *targets: str) -> str:
@@ -214,41 +213,35 @@ def _log_of_targets(folder: Path, *targets: str) -> str:
 
 def test_runs_of_different_targets_are_kept_apart(tmp_path: Path) -> None:
     logs = _log_of_targets(tmp_path, "dev", "prod", "prod", "")
-    numbers = {target: read_measured([logs], target=target).number_of_runs for target in ("dev", "prod")}
+    numbers = {target: _read(logs, target=target).number_of_runs for target in ("dev", "prod")}
     # Statements without a target always count.
     assert numbers == {"dev": 8, "prod": 12}
-    found = read_measured([logs], target="dev")
+    found = _read(logs, target="dev")
     assert found.target == "dev" and "8 runs of models in the target dev" in found.summary
     assert found.counts.files == 4 and found.writers == {"shop.revenue": REVENUE}
     for target in (None, "test"):
         with pytest.raises(EventLogError, match=r"found:    dev, prod\n.*\n  instead:  .*--target dev"):
-            read_measured([logs], target=target)
+            _read(logs, target=target)
 
 
 def test_logs_of_one_target_need_no_choice(tmp_path: Path) -> None:
     logs = _log_of_targets(tmp_path, "prod", "prod")
-    found = [read_measured([logs], target=target) for target in (None, "dev", "prod")]
+    found = [_read(logs, target=target) for target in (None, "dev", "prod")]
     assert [(one.target, one.number_of_runs) for one in found] == [("prod", 8)] * 3
-    assert read_measured([_log_of_targets(tmp_path / "none", "")], target="dev").target == ""
+    assert _read(_log_of_targets(tmp_path / "none", ""), target="dev").target == ""
 
 
 def test_report_counts_the_runs_of_one_target(tmp_path: Path) -> None:
-    logs, none = _log_of_targets(tmp_path / "logs", "dev", "prod"), _log_of_targets(tmp_path / "none", "")
-
-    def report(before: str, after: str, *options: str, code: int = 2) -> str:
-        done = CliRunner().invoke(main, ["report", "--before", before, "--after", after, *options])
-        assert done.exit_code == code, done.output
-        return done.output if code else done.stdout
-
-    failed = report(logs, logs)
+    logs, none, prod = _log_of_targets(tmp_path / "logs", "dev", "prod"), tmp_path / "none", ("--target", "prod")
+    failed = _report(logs, logs, code=2)
     assert "found:    dev, prod" in failed and "--target dev" in failed
-    assert report(logs, logs, "--target", "prod", code=0).count("4 runs of models in the target prod, ") == 2
-    data = json.loads(report(logs, logs, "--target", "prod", "--format", "json", code=0))
+    assert _report(logs, logs, *prod).count("4 runs of models in the target prod, ") == 2
+    data = json.loads(_report(logs, logs, *prod, "--format", "json"))
     assert {one["target"] for one in data["logs"].values()} == {"prod"}
     # The logs before have no target.
-    failed = report(none, logs, "--target", "prod")
+    failed = _report(_log_of_targets(none, ""), logs, *prod, code=2)
     assert "no run of the dbt target `prod`" in failed and "query comments without target_name" in failed
-    assert "found:    dev before, prod after" in report(f"{logs}/app-0", f"{logs}/app-1")
+    assert "found:    dev before, prod after" in _report(f"{logs}/app-0", f"{logs}/app-1", code=2)
 
 
 CASE = REPOSITORY / "tests" / "cases" / "event_logs" / "tpch_plain.gz"
@@ -300,7 +293,7 @@ def test_logs_with_and_without_a_query_comment_are_runs_of_the_same_models(tmp_p
     content = gzip.decompress(CASE.with_name("spark_4.1.gz").read_bytes())
     (tmp_path / "app-2").write_bytes(content)
     (tmp_path / "app-1").write_bytes(content.replace(b"node_id", b"no").replace(b"local-1", b"local-0"))
-    both = read_measured([str(tmp_path)])
+    both = _read(tmp_path)
     assert both.nodes() == sorted(f"{kind}.shop.{name}" for kind in ("model", "table") for name in SHOP)
     found = compare(both, both)
     # Writes without the comment are not runs, because the models have runs with the comment.
@@ -309,7 +302,7 @@ def test_logs_with_and_without_a_query_comment_are_runs_of_the_same_models(tmp_p
 
 
 def test_logs_of_bucketed_runs_show_what_the_buckets_save() -> None:
-    before, after = (read_measured([str(CASE.with_name(f"spark_4.3_{name}.gz"))]) for name in ("plain", "bucketed"))
+    before, after = (_read(CASE.with_name(f"spark_4.3_{name}.gz")) for name in ("plain", "bucketed"))
     nodes = {one.node: one.differences["shuffle_bytes"].verdict for one in compare(before, after).nodes}
     assert nodes == {"model.shop.revenue": "gained", "model.shop.orders": "lost", "model.shop.customers": "lost"}
 
@@ -318,9 +311,8 @@ def test_tests_and_hooks_are_not_compared() -> None:
     after = _measured(15_000, 4_000, True)
     after.runs |= {"test.p.unique": after.runs["model.p.t"], "operation.p.hook": after.runs["model.p.t"]}
     compared = compare(_measured(10_000, 10_000), after)
-    assert compared.only_after == ()
     # No model costs more than it saves.
-    assert compared.costly == ()
+    assert (compared.only_after, compared.costly) == ((), ())
 
 
 def test_total_requires_complete_invocations_and_does_not_include_queries_of_models() -> None:
@@ -363,9 +355,7 @@ def test_report_shows_the_verdict_on_shuffles_beside_the_verdict_on_time() -> No
 
 def test_report_command_writes_every_format(tmp_path: Path) -> None:
     for form in ("text", "json", "html"):
-        command = ["report", "--before", str(CASE), "--after", str(CASE), "--format", form]
-        done = CliRunner().invoke(main, [*command, "--output", str(tmp_path / form)])
-        assert done.exit_code == 0, done.output
+        _report(CASE, CASE, "--format", form, "--output", str(tmp_path / form))
     assert "no difference" in (tmp_path / "text").read_text() and "<svg" in (tmp_path / "html").read_text()
     data = json.loads((tmp_path / "json").read_text())
     assert [model["shuffle_bytes"]["verdict"] for model in data["models"]] == ["no difference"] * 3
@@ -374,8 +364,7 @@ def test_report_command_writes_every_format(tmp_path: Path) -> None:
 def test_report_to_a_closed_pipe_ends_without_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = mock.Mock(write=mock.Mock(side_effect=BrokenPipeError(errno.EPIPE, "Broken pipe")))
     monkeypatch.setattr(options, "standard_output", lambda _: closed)
-    done = CliRunner().invoke(main, ["report", "--before", str(CASE), "--after", str(CASE), "--format", "html"])
-    assert (done.exit_code, done.output) == (1, "")
+    assert _report(CASE, CASE, "--format", "html", code=1) == ""
 
 
 def test_long_names_and_verdicts_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,10 +70,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "commented_node": lambda text: query_comment(text).get("node"),
     "described_spec": lambda details: listed(BucketSpec.from_description(details)),
     "literal": lambda value, kind: sql.literal(value, Column("c", kind)),
-    "nearest_key": lambda *of: [
-        nearest_name(of[0], list(KEYS), of[1]),
-        Macros({}).nearest_name(of[0], list(KEYS), of[1]),
-    ],
+    "nearest_key": lambda name, *of: [find(name, list(KEYS), *of) for find in (nearest_name, Macros({}).nearest_name)],
     "worth": lambda *of: Merging(*of[:3]).worth(*of[3:]),
 }
 

@@ -117,21 +117,19 @@ PAGE = (REPOSITORY / "docs" / "reference" / "python-api.md").read_text()
 HEAVY = {"dbt", "pyspark", "sqlglot", "rich", "jinja2", "yaml", "click", "sqlfluff"}
 
 
-def test_import_is_quick_and_needs_neither_dbt_nor_spark() -> None:
-    print_modules = (
-        "import sys, spark_bucketing as s; s.check, s.advise, s.table; print(*{m.split('.')[0] for m in sys.modules})"
-    )
-    assert not HEAVY & set(printed(print_modules).split())
-    assert (Path(spark_bucketing.__file__).parent / "py.typed").is_file()
-
-
-def test_functions_are_not_replaced_by_the_packages_of_their_names() -> None:
-    code = """
+IMPORT = "import sys, spark_bucketing as s; s.check, s.advise, s.table; print(*{m.split('.')[0] for m in sys.modules})"
+# The functions are not replaced by the packages of their names.
+IMPORT_PACKAGES = """
 from spark_bucketing.checks.checker import Checker
 import spark_bucketing.advice.advisor as advisor, spark_bucketing.tables.overview as overview
 import spark_bucketing
 print(*(type(getattr(spark_bucketing, name)).__name__ for name in ("check", "advise", "table")))"""
-    assert printed(code).split() == ["function"] * 3
+
+
+def test_import_is_quick_and_needs_neither_dbt_nor_spark() -> None:
+    assert not HEAVY & set(printed(IMPORT).split())
+    assert printed(IMPORT_PACKAGES).split() == ["function"] * 3
+    assert (Path(spark_bucketing.__file__).parent / "py.typed").is_file()
 
 
 def printed(code: str) -> str:
@@ -168,9 +166,6 @@ def test_errors_have_types(tmp_path: Path) -> None:
         spark_bucketing.check(project_dir=tmp_path)
     with pytest.raises(BucketingError, match="dbt_project"):
         spark_bucketing.table("a", project_dir=tmp_path).show()
-
-
-def test_query_without_a_session_is_an_error() -> None:
     code = """
 import spark_bucketing
 try:

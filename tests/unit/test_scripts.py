@@ -17,16 +17,9 @@ from spark_bucketing.errors import ProjectError
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check_machine.py"
 
 
-def check(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def check(home: Path | str, **environment: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "JAVA_HOME": str(home), **environment}
     return subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True, check=False)
-
-
-def java(home: Path, says: str) -> None:
-    (home / "bin").mkdir()
-    command = home / "bin" / "java"
-    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\n")
-    command.chmod(0o755)
 
 
 WITH_OPTIONS = 'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19 LTS'
@@ -35,30 +28,25 @@ WITH_OPTIONS = 'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-0
 @pytest.mark.parametrize(
     ("says", "found"),
     [
-        ('openjdk version "17.0.15" 2025-04-15', ""),
-        (WITH_OPTIONS, ""),
-        ('java version "1.8.0_392"', "is version 8"),
-        ('openjdk version "11.0.22" 2024-01-16', "is version 11"),
+        ('openjdk version "17.0.15" 2025-04-15', ""), (WITH_OPTIONS, ""),
+        ('java version "1.8.0_392"', "is version 8"), ('openjdk version "11.0.22" 2024-01-16', "is version 11"),
         ("The operation couldn't be completed. Unable to locate a Java Runtime.", "does not run"),
-        (None, "does not run"),
     ],
-)
-def test_without_supported_java_the_message_says_how_to_install_it(
-    tmp_path: Path, says: str | None, found: str
-) -> None:
-    if says:
-        java(tmp_path, says)
+)  # fmt: skip
+def test_without_supported_java_the_message_says_how_to_install_it(tmp_path: Path, says: str, found: str) -> None:
+    assert f"{tmp_path}/bin/java does not run." in check(tmp_path).stderr
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "java"
+    command.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\n")
+    command.chmod(0o755)
     result = check(tmp_path)
     assert (result.returncode, result.stdout, bool(result.stderr)) == (bool(found), "", bool(found))
+    # Without JAVA_HOME, Java is found on the path.
+    on_path = check("", PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert (on_path.returncode, found in on_path.stderr) == (result.returncode, True)
     if found:
         assert f"Java 17 or newer is required; {tmp_path}/bin/java {found}." in result.stderr
         assert all(tool in result.stderr for tool in ("apt-get install", "dnf install", "brew install"))
-
-
-def test_java_is_also_found_on_the_path(tmp_path: Path) -> None:
-    java(tmp_path, 'openjdk version "11.0.22"')
-    environment = {"JAVA_HOME": "", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    assert "is version 11" in check(tmp_path, **environment).stderr
 
 
 @pytest.fixture(autouse=True)
@@ -117,26 +105,21 @@ def changed(path: str, text: str) -> list[str]:
     return sorted(one.text.split("\n")[one.line - 1].strip() for one in found)
 
 
-def test_python_is_changed_in_conditions_operators_constants_and_statements() -> None:
+def test_conditions_operators_constants_and_statements_are_changed_and_not_comments() -> None:
     assert changed("a.py", PYTHON) == [
         "def f(a: int | None, b=(2)):", "if (a or not b):", "if (not (a and (not b))):", "if a and (b):", "pass",
         "return (a >= b)", "return None",
     ]  # fmt: skip
     assert all(ast.parse(one.text) for one in mutants("a.py", PYTHON))
-
-
-def test_macros_are_changed_in_jinja_and_not_in_comments() -> None:
     assert changed("a.sql", MACRO) == [
         "", "{% if a != 1 and b %}", "{% if a == 1 or b %}", "{% if a == 11 and b %}", "{% if not (a == 1 and b) %}",
     ]  # fmt: skip
 
 
 def test_only_tests_run_that_can_notice_a_change() -> None:
-    of_doctor = relevant(
-        REPOSITORY, ["tests/unit"], Mutant("python_plugin/src/spark_bucketing/doctor/server.py", 1, "")
-    )
-    assert of_doctor[0] == "tests/unit/test_doctor.py" and "tests/unit/test_edits_files.py" not in of_doctor
-    of_macros = relevant(REPOSITORY, ["tests/unit"], Mutant("macros/bucketing/write/bucket_id.sql", 1, ""))
-    assert "tests/unit/test_config.py" in of_macros and "tests/unit/test_edits_files.py" not in of_macros
+    sources = "python_plugin/src/spark_bucketing/doctor/server.py", "macros/bucketing/write/bucket_id.sql"
+    of_doctor, of_macros = (relevant(REPOSITORY, ["tests/unit"], Mutant(path, 1, "")) for path in sources)
+    assert of_doctor[0] == "tests/unit/test_doctor.py" and "tests/unit/test_config.py" in of_macros
+    assert "tests/unit/test_edits_files.py" not in {*of_doctor, *of_macros}
     # Also through a helper in tests/support.
     assert "spark_bucketing.checks.verdicts" in imported("from check_cases import made\n")

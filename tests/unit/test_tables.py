@@ -8,9 +8,10 @@ import itertools
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TextIO
+from string import ascii_lowercase
+from typing import Any
 
 import pytest
 import yaml
@@ -46,8 +47,7 @@ def test_bucket_id_is_parsed_from_the_file_name(name: str, hive: int | None, spa
 @given(bucket=st.integers(0, 99_999), task=st.integers(0, 99_999), uuid=st.uuids(), part=st.integers(0, 999))
 def test_names_that_spark_writes_are_parsed(bucket: int, task: int, uuid: object, part: int) -> None:
     name = f"part-{task:05d}-{uuid}_{bucket:05d}.c{part:03d}.snappy.parquet"
-    assert bucket_of(name, "spark") == bucket
-    assert bucket_of(f"{bucket:05d}_0_{name}", "hive") == bucket
+    assert bucket_of(name, "spark") == bucket_of(f"{bucket:05d}_0_{name}", "hive") == bucket
 
 
 def stored(files: str, partitioned: bool = False) -> Overview:
@@ -126,16 +126,12 @@ def test_names_and_seals_of_unpartitioned_tables_are_checked_too() -> None:
     assert "no valid seal [not-sealed]: queries use an ordinary scan" in finding
 
 
-def test_stock_spark_reads_the_spark_layout_without_seals() -> None:
+def test_state_depends_on_the_layout_the_extension_and_the_readable_files() -> None:
+    # Stock Spark reads the Spark layout without seals.
     spec = replace(SPEC, bucket_hash="spark")
-    found = overview(verified_part("a", "not-sealed"))
-    spark = replace(found, table=replace(found.table, spec=spec), spec=spec, files=())
-    assert spark.state == "ok"
-    broken = replace(spark, table=replace(spark.table, partitions=(verified_part("a", "seal-stale"),)))
-    assert broken.state == "wrong"
-
-
-def test_table_without_the_extension_or_of_unreadable_files_is_unknown() -> None:
+    for status, state in (("not-sealed", "ok"), ("seal-stale", "wrong")):
+        found = overview(verified_part("a", status))
+        assert replace(found, table=replace(found.table, spec=spec), spec=spec, files=()).state == state
     sealed = overview(verified_part("a", "sealed"))
     assert replace(sealed, merging=None).state == "unknown"
     text = replace(sealed, files=(), unreadable="It is text.")
@@ -210,6 +206,9 @@ def test_json_contains_bytes_and_partition_specs() -> None:
     assert (third["state"], third["unreadable"]) == ("unknown", "It is text.")
     assert third["files"] is third["bytes"] is None
     assert json.loads(written(form="json")) == {"schema": "s", "tables": []}
+    documented = (REPOSITORY / "docs" / "reference" / "table.md").read_text()
+    for key in [*first, *first["bytes"], *first["by_spec"][0], *first["spec"]]:
+        assert f"`{key}`" in documented, key
 
 
 def test_table_that_is_not_clustered_has_the_same_numbers_in_text_and_json() -> None:
@@ -220,13 +219,6 @@ def test_table_that_is_not_clustered_has_the_same_numbers_in_text_and_json() -> 
     (listed,) = json.loads(written(overview, form="json"))["tables"]
     assert (listed["partitions"], listed["files"], listed["rows"], listed["by_spec"]) == (2, 8, None, [])
     assert listed["bytes"] == {"smallest": None, "median": None, "largest": None, "total": 1024}
-
-
-def test_documentation_contains_every_key() -> None:
-    text = (REPOSITORY / "docs" / "reference" / "table.md").read_text()
-    (listed,) = json.loads(written(OK, form="json"))["tables"]
-    for key in [*listed, *listed["bytes"], *listed["by_spec"][0], *listed["spec"]]:
-        assert f"`{key}`" in text, key
 
 
 @pytest.mark.parametrize("width", [40, 80, 300])
@@ -252,10 +244,10 @@ def test_findings_follow_in_whole_lines_and_first_on_the_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layouts", "code"), [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)]
+    ("states", "code"), [("", 0), ("ok", 0), ("ok wrong", 1), ("ok unknown", 2), ("unknown wrong", 1)]
 )
-def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[Overview], code: int) -> None:
-    assert exit_code({layout.state for layout in layouts}) == code
+def test_exit_code_distinguishes_findings_from_unknowns(states: Any, code: int) -> None:
+    assert exit_code(set(states.split())) == code
 
 
 @pytest.mark.parametrize("width", [44, 60, 100])
@@ -263,18 +255,16 @@ def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyP
     more = (1000, 10, FileState.COVERED, "a=1", "2024-01-01", "2024-02-01", 0)
     files = [FileStats(f"part-{number}.parquet", *more) for number in (1, 2)]
     diagnosis = Diagnosis("Spark", "Spark 3.4 is not supported", "wrong", "install a newer version")
+    reports: list[tuple[Any, str, Any]] = [
+        (write_overviews, "s", [OK, UNKNOWN]), (write_file_statistics_report, "db.flights", files), (write_diagnoses, "t", [diagnosis])
+    ]  # fmt: skip
     forced = {"width": width, "force_terminal": True, "color_system": None}
-    writers: list[Callable[[TextIO], None]] = [
-        lambda file: write_overviews("s", [OK, UNKNOWN], "text", file),
-        lambda file: write_file_statistics_report("db.flights", files, "text", file),
-        lambda file: write_diagnoses("t", [diagnosis], "text", file),
-    ]
-    for write in writers:
+    for write, name, found in reports:
         wide, narrow = io.StringIO(), io.StringIO()
-        write(wide)
+        write(name, found, "text", wide)
         with monkeypatch.context() as patched:
             patched.setattr(output, "Console", lambda **options: Console(**{**options, **forced}))
-            write(narrow)
+            write(name, found, "text", narrow)
         assert max(map(len, narrow.getvalue().splitlines())) <= width
         words = {word for word in wide.getvalue().split() if len(word) < 20 and "─" not in word}
         assert words <= set(narrow.getvalue().split())
@@ -299,6 +289,11 @@ def part(name: str, found: BucketSpec | str | None, **more: object) -> Partition
     return replace(made, **more)  # type: ignore[arg-type]
 
 
+def days(specs: Sequence[BucketSpec | str | None]) -> list[Partition]:
+    """Return partitions ds=a, ds=b and so on with these specs."""
+    return [part(f"ds={ds}", found) for ds, found in zip(ascii_lowercase, specs, strict=False)]
+
+
 def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> TableMetadata:
     return TableMetadata("db.t", spec(8) if own is None else own, columns, partitions)
 
@@ -320,7 +315,7 @@ def test_partitions_with_compatible_specs_are_read_together(specs: list[str], bu
     of: list[BucketSpec | str | None] = [
         spec(int(one[:-2]), one[-1]) if one[-2] == " " else {"none": None, "empty": ""}.get(one, one) for one in specs
     ]
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abc", of, strict=False)))
+    found = table(*days(of))
     read = compatible_read(found, found.partitions, MERGING)
     assert ((read.spec.num_buckets if read.spec else None), read.why) == (buckets, why)
 
@@ -330,7 +325,7 @@ SPECS = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(9), spec(16), 
 
 @given(st.lists(SPECS, min_size=1, max_size=7))
 def test_longest_readable_ranges_are_found(specs: list[BucketSpec | str | None]) -> None:
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", specs, strict=False)))
+    found = table(*days(specs))
     all_runs = runs(found.partitions)
 
     def partitions(start: int, end: int) -> list[Partition]:
@@ -356,7 +351,7 @@ MERGINGS = st.sampled_from([MERGING, Merging("auto", 16, 2), Merging("off", 2, 4
 def test_proposed_rewrite_is_sufficient_and_minimal(
     specs: list[BucketSpec | str | None], own: BucketSpec, merging: Merging
 ) -> None:
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", specs, strict=False)), own=own)
+    found = table(*days(specs), own=own)
 
     def cures(chosen: Sequence[Partition]) -> bool:
         names = {p.name for p in chosen}
@@ -369,21 +364,14 @@ def test_proposed_rewrite_is_sufficient_and_minimal(
     assert not any(cures(chosen) for chosen in fewer)
 
 
-def test_partitions_with_another_hash_are_rewritten() -> None:
-    of_version_2 = replace(spec(8), bucket_hash="hive2")
-    found = table(part("ds=a", spec(8)), part("ds=b", of_version_2), part("ds=c", spec(4)))
-    assert (
-        "its bucket specs differ: hash hive in ds=a, hash hive2 in ds=b"
-        in compatible_read(found, found.partitions, MERGING).why
-    )
-    assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == ["ds=b"]
-    found = replace(found, spec=of_version_2)
-    assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == ["ds=a", "ds=c"]
-
-
-def test_table_without_buckets_has_no_rewrite() -> None:
-    found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
-    assert smallest_rewrite(found, found.partitions, MERGING) == ()
+def test_partitions_with_another_hash_are_rewritten_unless_the_table_has_no_buckets() -> None:
+    version_2 = replace(spec(8), bucket_hash="hive2")
+    found = table(*days([spec(8), version_2, spec(4)]))
+    why = compatible_read(found, found.partitions, MERGING).why
+    assert "its bucket specs differ: hash hive in ds=a, hash hive2 in ds=b" in why
+    for own, rewritten in ((spec(8), ["ds=b"]), (version_2, ["ds=a", "ds=c"]), (None, [])):
+        found = replace(found, spec=own)
+        assert [one.name for one in smallest_rewrite(found, found.partitions, MERGING)] == rewritten
     assert "NOT CLUSTERED" in compatible_read(found, found.partitions[:1], MERGING).why
     assert "Read as bucketed, all partitions together: no, the table has no buckets" in shown(found)
 
@@ -417,14 +405,14 @@ def test_predicate_selects_exactly_the_chosen_partitions(
 ) -> None:
     columns = (Column("ds", "string"), Column("n", "int"))
     found = table(*(part(f"ds={d}/n={n}", spec(8)) for d in names for n in numbers), columns=columns)
-    chosen = [p for p in found.partitions if data.draw(st.booleans())]
+    chosen = [one for one in found.partitions if data.draw(st.booleans())]
     # SQLite strings have no escapes; the rest of the predicate is standard SQL.
     predicate = covering(found, chosen).replace("\\\\", "\\").replace("\\'", "''")
     memory = sqlite3.connect(":memory:")
     memory.execute("create table t (name, ds, n integer)")
     memory.executemany("insert into t values (?, ?, ?)", [(p.name, *p.values) for p in found.partitions])
     selected = {row[0] for row in memory.execute(f"select name from t where {predicate}")}
-    assert selected == {p.name for p in chosen}
+    assert selected == {one.name for one in chosen}
 
 
 def rewrite_plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> RewritePlan:
@@ -432,24 +420,13 @@ def rewrite_plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) 
     return plan_rewrite(found, found.partitions, unclear)
 
 
-@pytest.mark.parametrize(
-    ("partition", "is_done"),
-    [
-        (part("ds=a", spec(8)), True),
-        (part("ds=a", "", files=0, files_per_bucket=None), True),
-        (part("ds=a", spec(8), files_per_bucket=2), False),
-        (part("ds=a", spec(8), files_per_bucket=None), False),
-        (part("ds=a", spec(8, order=())), False),
-        (part("ds=a", spec(16)), False),
-        (part("ds=a", None), False),
-        (part("ds=a", "some of the 3 files in ds=a differ from the sealed files"), False),
-    ],
-)
-def test_partitions_with_the_table_spec_and_one_file_per_bucket_are_skipped(
-    partition: Partition, is_done: bool
-) -> None:
-    found = rewrite_plan(partition)
-    assert (found.done, found.todo) == (((partition,), ()) if is_done else ((), (partition,)))
+def test_partitions_with_the_table_spec_and_one_file_per_bucket_are_skipped() -> None:
+    done = part("ds=a", spec(8)), part("ds=b", "", files=0, files_per_bucket=None)
+    several = part("ds=c", spec(8), files_per_bucket=2), part("ds=d", spec(8), files_per_bucket=None)
+    stale = part("ds=e", "some of the 3 files in ds=e differ from the sealed files")
+    todo = (*several, part("ds=f", spec(8, order=())), part("ds=g", spec(16)), part("ds=h", None), stale)
+    found = rewrite_plan(*done, *todo)
+    assert (set(found.done), set(found.todo), found.left) == (set(done), set(todo), ())
 
 
 def test_partitions_with_shared_directories_are_not_rewritten() -> None:
@@ -465,7 +442,7 @@ def test_partitions_with_shared_directories_are_not_rewritten() -> None:
 def test_statement_does_not_exceed_the_limits() -> None:
     sizes = [40, 40, 40, 150, 1]
     found = rewrite_plan(*(part(f"ds={d}", None, size=size * 2**30) for d, size in zip("abcde", sizes, strict=True)))
-    assert ["".join(partition.name[3:] for partition in batch) for batch in found.batches()] == ["ab", "c", "d", "e"]
+    assert ["".join(one.name[3:] for one in batch) for batch in found.batches()] == ["ab", "c", "d", "e"]
     many = rewrite_plan(*(part(f"ds={number}", None) for number in range(2001)))
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
 
@@ -477,18 +454,13 @@ def shown(seen: TableMetadata) -> str:
 
 
 def test_show_prints_ranges_and_readable_partitions() -> None:
-    specs: dict[str, BucketSpec | str | None] = {"a": spec(8), "b": spec(8), "c": "", "d": None}
-    text = shown(table(*(part(f"ds={d}", s) for d, s in specs.items()), own=spec(16)))
+    text = shown(table(*days([spec(8), spec(8), "", None]), own=spec(16)))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "db.t: 16 buckets by (k), sorted by (k), hash hive, 4 partitions"
     assert "ds=a .. ds=b 2 8 buckets by (k), sorted by (k), hash hive" in lines
-    assert "ds=c 1 empty" in lines
-    assert "ds=d 1 [not-sealed]" in lines
+    assert "ds=c 1 empty" in lines and "ds=d 1 [not-sealed]" in lines
     assert "Read as bucketed, all partitions together: no, partition ds=d is not-sealed" in lines
     assert "ds=a .. ds=c 3 as 8 buckets by (k)" in lines
-
-
-def test_table_without_partitions_is_shown() -> None:
     assert "0 partitions" in shown(table())
     assert specs_data(table(), MERGING)["all_partitions"] is None
     assert str(spec(1, order=())) == "1 bucket by (k), not sorted, hash hive"
