@@ -16,19 +16,7 @@ from typing import Any
 
 import pytest
 from case_tables import cases
-from plan_trees import (
-    SETTINGS,
-    broadcast,
-    broadcast_join,
-    built,
-    exchange,
-    join,
-    plan,
-    reused,
-    scan,
-    sort,
-    union,
-)
+from plan_trees import SETTINGS, broadcast, broadcast_join, built, exchange, join, plan, reused, scan, sort, union
 
 from conftest import REPOSITORY
 from spark_bucketing.advice.requirements import required_layouts

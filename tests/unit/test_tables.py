@@ -86,25 +86,19 @@ def test_only_unsorted_partitions_of_an_evolving_table_are_rewritten(files: str)
 
 
 DS = (Column("ds", "string"),)
-FILES = (DataFile("/t/ds=a/00000_0", 1, 1),)
-FOUR_TASKS = Merging("auto", 4, 4)
 
 
-def verified_part(ds: str, status: str) -> Partition:
+def verified_part(ds: str, status: str, bucket_hash: BucketHash = "hive") -> Partition:
     """Return a partition with a status, which a problem may follow."""
     status, _, problem = status.partition(" ")
-    sealed = SPEC if status == Status.SEALED else None
+    sealed = replace(SPEC, bucket_hash=bucket_hash) if status == Status.SEALED else None
     return Partition(f"ds={ds}", (ds,), f"/t/ds={ds}", status, sealed, problem, files=4, files_per_bucket=1)
 
 
 def overview(*parts: Partition) -> Overview:
-    columns = DS if any(one.values for one in parts) else ()
-    return Overview(TableMetadata("db.t", SPEC, columns, parts), SPEC, FILES, merging=FOUR_TASKS, is_verified=True)
-
-
-def organized(*found: str, overlaps: bool = False) -> Overview:
-    files = tuple(FileStats(f"part-{n}", 1, 1, state, overlaps=overlaps) for n, state in enumerate(found))
-    return Overview(TableMetadata("db.o", None, ()), statistics=files, is_verified=True)
+    table = TableMetadata("db.t", SPEC, DS if any(one.values for one in parts) else (), parts)
+    files = (DataFile("/t/ds=a/00000_0", 1, 1),)
+    return Overview(table, SPEC, files, merging=Merging("auto", 4, 4), is_verified=True)
 
 
 @cases("tables/verify", partitions=(), refused="", files=(), overlaps=False, said=())
@@ -113,7 +107,9 @@ def test_finding_states_the_problem_and_the_command_to_run(
 ) -> None:
     sealed = (verified_part("b", refused),) if refused else ()
     verified = replace(overview(*map(verified_part, "abc", partitions)), sealed=sealed)
-    found = verified if partitions else organized(*files, overlaps=overlaps)
+    statistics = tuple(FileStats(f"part-{n}", 1, 1, state, overlaps=overlaps) for n, state in enumerate(files))
+    organized = Overview(TableMetadata("db.o", None, ()), statistics=statistics, is_verified=True)
+    found = verified if partitions else organized
     assert (found.state, len(found.findings)) == ("wrong" if said else "ok", bool(said))
     assert all(text in found.findings[0] for text in said)
 
@@ -138,24 +134,19 @@ def test_state_depends_on_the_layout_the_extension_and_the_readable_files() -> N
     assert (text.state, text.unknown) == ("unknown", "It is text.")
 
 
-def sealed_as(ds: str, bucket_hash: BucketHash | None) -> Partition:
-    """Return a partition that is sealed with this hash, or an unsealed partition."""
-    if bucket_hash is None:
-        return verified_part(ds, "not-sealed")
-    return replace(verified_part(ds, "sealed"), spec=replace(SPEC, bucket_hash=bucket_hash))
-
-
-Hashes = dict[str, BucketHash | None]
-
-
 @cases("tables/versions", stated=None, sealed={}, read={}, said=[])
 def test_version_of_the_rows_is_compared_with_the_stated_version(
-    stated: str | None, sealed: Hashes, read: Hashes, said: list[str]
+    stated: str | None, sealed: dict[str, Any], read: dict[str, Any], said: list[str]
 ) -> None:
     properties = {} if stated is None else {"Table Properties": f"[bucketing_version={stated}]"}
-    of = overview(*(sealed_as(*one) for one in sealed.items()))
+    # Partitions without a hash are not sealed.
+    stored, recomputed = (
+        tuple(verified_part(ds, "sealed" if of else "not-sealed", of) for ds, of in hashes.items())
+        for hashes in (sealed, read)
+    )
+    of = overview(*stored)
     table = replace(of.table, details={"Provider": "hive", **properties})
-    found = replace(of, table=table, sealed=tuple(sealed_as(*one) for one in read.items()))
+    found = replace(of, table=table, sealed=recomputed)
     assert len(found.findings) == len(said), found.findings
     assert all(text in finding for text, finding in zip(said, found.findings, strict=True))
     assert found.state == ("wrong" if said else "ok")
