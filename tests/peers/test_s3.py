@@ -15,10 +15,10 @@ from typing import Any
 import decisions
 import pytest
 from bucketed_tables import Shape, Tables
-from cluster import HOST, free_ports
+from cluster import HOST, WITH_PARENT, free_ports, running
 from local_files import file_system_settings
 from peer_tables import PARTITIONED, Rows
-from peers import PEERS, running
+from peers import PEERS
 from spark_subprocess import SparkSubprocess
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast", "dynamic_partitions")
@@ -55,7 +55,7 @@ def s3_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     (port,) = free_ports(1)
     server = [str(JARS.parent / "versitygw"), "--port", f"{HOST}:{port}", "--keep-alive", "--quiet", "posix"]
     credentials = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-    with running([*server, str(home / "data")], port, home, "versitygw", credentials):
+    with running([*WITH_PARENT, *server, str(home / "data")], port, home, "versitygw", credentials):
         yield port
 
 

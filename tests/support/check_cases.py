@@ -151,10 +151,11 @@ class Checked:
                 self._rewrite(part.table, part.where)
             elif name in before:
                 table = after.get(name, before[name])
-                columns = {**table.columns, **part.column_types}
-                after[name] = replace(
-                    table, files=0, rename=None, earlier={}, spec=part.spec or table.spec, columns=columns
-                )
+                changed: dict[str, Any] = {
+                    "spec": part.spec or table.spec,
+                    "columns": {**table.columns, **part.column_types},
+                }
+                after[name] = replace(table, files=0, rename=None, earlier={}, **changed)
         try:
             for name, table in after.items():
                 self.make(name, table)

@@ -31,6 +31,8 @@ HOST = "127.0.0.1"
 PYSPARK = Path(pyspark.__file__).parent
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
 WORKERS = ("worker-1", "worker-2")
+# The kernel kills a command with this prefix when the thread that started it ends.
+WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 # PostgreSQL refuses to run as root, so the first of these users that exists runs it.
 UNPRIVILEGED = ("postgres", "nobody")
 INSTALL = "apt-get install postgresql libpostgresql-jdbc-java util-linux"
@@ -65,19 +67,13 @@ class ClusterError(Exception):
 
 def missing() -> str | None:
     """Return a sentence about missing software; None if the machine has everything that a cluster needs."""
-    lacking = [
-        what
-        for what, there in (
-            ("PostgreSQL's server", _postgres_folder() is not None),
-            (f"PostgreSQL's driver for Java ({JDBC_JAR})", JDBC_JAR.exists()),
-            ("java", shutil.which("java") is not None),
-            ("setpriv", shutil.which("setpriv") is not None),
-        )
-        if not there
-    ]
-    if not lacking:
-        return None
-    return f"Not found: {', '.join(lacking)}. On Debian and Ubuntu: {INSTALL}"
+    found: dict[str, object] = {
+        "PostgreSQL's server": _postgres_folder(),
+        f"PostgreSQL's driver for Java ({JDBC_JAR})": JDBC_JAR.exists(),
+    }
+    found |= {program: shutil.which(program) for program in ("java", "setpriv")}
+    lacking = ", ".join(what for what, there in found.items() if not there)
+    return f"Not found: {lacking}. On Debian and Ubuntu: {INSTALL}" if lacking else None
 
 
 def _postgres_folder() -> Path | None:
@@ -114,6 +110,28 @@ def await_ready(process: subprocess.Popen[bytes], port: int, name: str, log: Pat
         time.sleep(0.1)
 
 
+@contextmanager
+def running(
+    command: Sequence[str], port: int, home: Path, name: str, environment: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a server, whose log is in a folder, until the block ends; raise ClusterError if it does not start."""
+    log = home / f"{name}.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home, env=os.environ | dict(environment or {})
+        )  # fmt: skip
+    try:
+        await_ready(process, port, name, log)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 def submit_command(main_class: str, settings: Mapping[str, str]) -> list[str]:
     """Return the command line of a Spark program with these settings, without the program's own arguments."""
     conf = [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
@@ -142,7 +160,7 @@ class Cluster:
     """Processes by name: `postgres`, `metastore`, `master`, `worker-1`, `worker-2` and `thrift`.
 
     Each process leads its own process group, which includes its children, such as a worker's executors. Ending the
-    process ends the group. The kernel kills a process when the thread that started it ends.
+    process ends the group.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
@@ -190,10 +208,14 @@ class Cluster:
             if name == "postgres" and not (self.folder / "postgres" / "PG_VERSION").exists():
                 self._make_database()
             with self.log(name).open("ab") as log:
+                own = {
+                    "SPARK_CONF_DIR": str(self.folder / "conf" / "spark"),
+                    "SPARK_LOCAL_IP": HOST,
+                    **service.environment,
+                }
                 self.running[name] = subprocess.Popen(
-                    ["setpriv", "--pdeathsig", "KILL", *service.command],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
-                    env=os.environ | self._common_environment() | service.environment,
+                    [*WITH_PARENT, *service.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
+                    start_new_session=True, env=os.environ | {"SPARK_HOME": str(PYSPARK)} | own,
                 )  # fmt: skip
             await_ready(self.running[name], service.port, name, self.log(name))
 
@@ -230,13 +252,6 @@ class Cluster:
 
     def tail(self, name: str, characters: int) -> str:
         return self.log(name).read_text(errors="replace")[-characters:]
-
-    def _common_environment(self) -> dict[str, str]:
-        return {
-            "SPARK_HOME": str(PYSPARK),
-            "SPARK_CONF_DIR": str(self.folder / "conf" / "spark"),
-            "SPARK_LOCAL_IP": HOST,
-        }
 
     def _services(self) -> dict[str, Service]:
         spark_class = str(PYSPARK / "bin" / "spark-class")

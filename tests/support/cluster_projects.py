@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import yaml
 from cluster import HOST, Cluster
-from spark_subprocess import DBT, PROGRAM, REPOSITORY
+from spark_subprocess import DBT, PROGRAM, install_package
 
 
 class Ended(NamedTuple):
@@ -70,7 +70,9 @@ class ClusterProject:
         self.folder = project or self.home
         self._commands = 0
         if not project:
-            self._install()
+            flags = {"send_anonymous_usage_stats": False}
+            self.write("dbt_project.yml", yaml.safe_dump({"name": "t", "profile": "t", "flags": flags}))
+            install_package(self.home)
         name = yaml.safe_load((self.folder / "dbt_project.yml").read_text())["profile"]
         common = {"type": "spark", "schema": schema, "threads": 2}
         port = cluster.ports["thrift"]
@@ -79,13 +81,6 @@ class ClusterProject:
             "session": common | {"method": "session", "host": "NA", "server_side_parameters": dict(session or {})},
         }
         self.write("profiles.yml", yaml.safe_dump({name: {"target": "thrift", "outputs": outputs}}))
-
-    def _install(self) -> None:
-        flags = {"send_anonymous_usage_stats": False}
-        self.write("dbt_project.yml", yaml.safe_dump({"name": "t", "profile": "t", "flags": flags}))
-        self.write("packages.yml", yaml.safe_dump({"packages": [{"local": str(REPOSITORY)}]}))
-        (self.home / "dbt_packages").mkdir()
-        (self.home / "dbt_packages" / "spark_bucketing").symlink_to(REPOSITORY)
 
     def write(self, name: str, text: str) -> None:
         path = self.home / name

@@ -17,6 +17,11 @@ READS = re.compile(
 )
 
 
+def plain(sql: str) -> str:
+    """Return a statement without comments and line breaks."""
+    return " ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split())
+
+
 @contextmanager
 def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[None]:
     """Pass each statement that dbt sends to Spark to `act`, with a function that executes it."""
@@ -41,14 +46,13 @@ def statements(crash_before: int | str | None = None, ignored: re.Pattern[str] =
     from dbt_common.exceptions import DbtRuntimeError
 
     sent: list[str] = []
-
     crashed: list[str] = []
 
     def watched(execute: Callable[[str], None], sql: str) -> None:
         if crashed:
             raise DbtRuntimeError("the process is dead")
         if not ignored.match(sql):
-            sent.append(" ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split()))
+            sent.append(plain(sql))
             if len(sent) - 1 == crash_before or (isinstance(crash_before, str) and crash_before in sent[-1]):
                 crashed.append(sql)
                 raise DbtRuntimeError("the process crashed here")

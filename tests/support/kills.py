@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crashes import READS, executing
+from crashes import READS, executing, plain
 
 from conftest import Project
 
@@ -33,12 +33,6 @@ def matching(pattern: str) -> Choice:
     return lambda _, statement: re.search(pattern, statement) is not None
 
 
-def plain(sql: str) -> str:
-    """Return a statement without comments, line breaks and generated numbers."""
-    text = " ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split())
-    return re.sub(r"\d{14,}", "<time>", text)
-
-
 def can_be_half_done(statement: str) -> bool:
     return any(pattern.match(statement) for pattern in (DEFINES, WRITES, RENAMES))
 
@@ -57,7 +51,8 @@ def killed(project: Project, chosen: Choice, how: str) -> Iterator[list[str]]:
             raise DbtRuntimeError("the process is dead")
         if READS.match(sql):
             return execute(sql)
-        sent.append(plain(sql))
+        # Names contain generated numbers.
+        sent.append(re.sub(r"\d{14,}", "<time>", plain(sql)))
         if not chosen(len(sent) - 1, sent[-1]):
             return execute(sql)
         is_dead = True

@@ -17,17 +17,8 @@ from spark_subprocess import SMALL_DEFAULTS
 
 from spark_bucketing.extension.build import build_jar, cache_folder, find_java, find_spark
 
-SOURCES = sorted(
-    Path(__file__).with_name(f"{name}.scala")
-    for name in (
-        "HiveMurmurOracle",
-        "NativeShuffles",
-        "RenamingCommitter",
-        "ScanRules",
-        "TestFileSystem",
-        "TestFunctions",
-    )
-)
+# A test runs ManyFiles as a program.
+SOURCES = sorted(path for path in Path(__file__).parent.glob("*.scala") if path.stem != "ManyFiles")
 CLASS = "org.apache.spark.sql.bucketing.support.TestFileSystem"
 SECONDS = 120
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NoReturn
 
 from dbt.context.base import get_context_modules
@@ -62,9 +61,6 @@ class Macros:
 def _templates() -> Mapping[str, Template]:
     """Return the template of each macro."""
     environment = get_environment(None)
-    files = {file: environment.from_string(file.read_text()) for file in _files()}
-    return {name: files[file] for file in files for name in re.findall(r"{%-? macro (\w+)\(", file.read_text())}
-
-
-def _files() -> list[Path]:
-    return sorted((REPOSITORY / "macros").rglob("*.sql"))
+    texts = [file.read_text() for file in sorted((REPOSITORY / "macros").rglob("*.sql"))]
+    templates = {text: environment.from_string(text) for text in texts}
+    return {name: templates[text] for text in texts for name in re.findall(r"{%-? macro (\w+)\(", text)}

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from copy import copy
 from difflib import unified_diff
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,11 +85,8 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     for name, value in ast.iter_fields(node):
         for child in value if isinstance(value, list) else [value]:
-            if (
-                isinstance(child, ast.AST)
-                and name not in ("annotation", "returns")
-                and not isinstance(child, ast.JoinedStr)
-            ):
+            is_code = isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr)
+            if is_code and name not in ("annotation", "returns"):
                 yield from _code(child)
 
 
@@ -157,12 +155,8 @@ def relevant(folder: Path, tests: Sequence[str], mutant: Mutant) -> list[str]:
 
     Tests of a module import it directly or indirectly. Tests of macros run dbt or call macros.
     """
-    files = sorted(
-        path
-        for test in tests
-        for path in ([folder / test] if test.endswith(".py") else (folder / test).rglob("test_*.py"))
-    )
-    texts = {str(path.relative_to(folder)): path.read_text() for path in files}
+    found = ([folder / test] if test.endswith(".py") else (folder / test).rglob("test_*.py") for test in tests)
+    texts = {str(path.relative_to(folder)): path.read_text() for path in sorted(chain.from_iterable(found))}
     if mutant.path.endswith(".sql"):
         return [name for name, text in texts.items() if re.search(r"\bmacros\b|\bdbt\b", text)]
     module = ".".join(Path(mutant.path).with_suffix("").parts[2:]).removesuffix(".__init__")
@@ -205,13 +199,8 @@ def main() -> int:
             survivors += not failure
             print(f"{'noticed ' if failure else 'SURVIVED'} {mutant.path}:{mutant.line} {failure[:150]}", flush=True)
             if not failure:
-                print(
-                    "".join(
-                        line
-                        for line in unified_diff(original.splitlines(True), mutant.text.splitlines(True), n=0)
-                        if line[:2] not in ("--", "++", "@@")
-                    )
-                )
+                lines = unified_diff(original.splitlines(True), mutant.text.splitlines(True), n=0)
+                print("".join(line for line in lines if line[:2] not in ("--", "++", "@@")))
     print(f"{survivors} of {options.mutants} changes survived (seed {options.seed}).")
     return 0
 

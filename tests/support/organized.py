@@ -86,9 +86,8 @@ class OrganizedTable:
         """Return whether a committed but unfinished replacement lacks new files in a folder with old files."""
         found, lists = set(self.files()), self.lists()
         folders = {Path(name).parent for name in lists["removed"] if name in found}
-        return self.is_committed() and any(
-            Path(name).parent in folders and name not in found for name in lists["added"]
-        )
+        lacking = {Path(name).parent for name in lists["added"] if name not in found}
+        return self.is_committed() and not folders.isdisjoint(lacking)
 
     def expected(self) -> list[Row]:
         return sorted(row for name in self.files() if name not in self.hidden() for row in self.rows_of[name])
@@ -126,9 +125,8 @@ class OrganizedTable:
     def write_file_statistics(self, files: set[str] | None = None) -> None:
         """Write a part of the file statistics for these files, or for all files."""
         depth = -2 if self.partitioned else -1
-        chosen = (
-            "" if files is None else f" where _metadata.file_name in ({_texts({Path(name).name for name in files})})"
-        )
+        names = {Path(name).name for name in files or ()}
+        chosen = "" if files is None else f" where _metadata.file_name in ({_texts(names)})"
         self.sql(
             f"insert overwrite directory '{self.location}/_file_statistics/{next(self._numbers):06}' using parquet"
             f" select /*+ coalesce(1) */ substring_index(_metadata.file_path, '/', {depth}) as file, max(_metadata.file_size) as bytes,"

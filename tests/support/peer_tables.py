@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 # An expression of each type that both versions of the Hive layout support, with values of both signs.
@@ -45,12 +46,7 @@ class Layout(NamedTuple):
         )
 
 
-LAYOUTS = [
-    Layout(version, stored, partitioned)
-    for version in (1, 2)
-    for stored in ("parquet", "orc")
-    for partitioned in (False, True)
-]
+LAYOUTS = [Layout(*of) for of in product((1, 2), ("parquet", "orc"), (False, True))]
 
 
 class KeyTable(NamedTuple):
@@ -95,11 +91,9 @@ class KeyTable(NamedTuple):
 
 def key_tables() -> list[KeyTable]:
     """Return a table of each key type in each version, with changing formats and partitioning."""
-    types = [*KEYS, SEVERAL]
     return [
         KeyTable(of, Layout(version, ("parquet", "orc")[(place + version) % 2], place % 4 > 1))
-        for version in (1, 2)
-        for place, of in enumerate(types)
+        for version, (place, of) in product((1, 2), enumerate([*KEYS, SEVERAL]))
     ]
 
 

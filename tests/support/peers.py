@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cluster import HOST, ClusterError, await_ready, free_ports, metastore_command, write_properties
+from cluster import HOST, WITH_PARENT, ClusterError, free_ports, metastore_command, running, write_properties
 from local_files import file_system_settings
 from spark_servers import asking
 
@@ -45,29 +44,6 @@ JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Dus
 
 
 @contextmanager
-def running(
-    command: Sequence[str], port: int, home: Path, name: str, environment: Mapping[str, str] | None = None
-) -> Iterator[None]:
-    """Run a server, whose log is in a folder, until the block ends; raise ClusterError if it does not start."""
-    log = home / f"{name}.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *command],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home, env=os.environ | dict(environment or {}),
-        )  # fmt: skip
-    try:
-        await_ready(process, port, name, log)
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
 def metastore(home: Path) -> Iterator[str]:
     """Start the Hive 2.3 metastore that PySpark contains, on a Derby database, and return its URI."""
     (port,) = free_ports(1)
@@ -75,7 +51,7 @@ def metastore(home: Path) -> Iterator[str]:
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:{home / 'database'};create=true",
         "datanucleus.schema.autoCreateAll": "true",
     }
-    with running(metastore_command(home, port, database), port, home, "metastore"):
+    with running([*WITH_PARENT, *metastore_command(home, port, database)], port, home, "metastore"):
         yield f"thrift://{HOST}:{port}"
 
 
@@ -151,7 +127,7 @@ def trino(home: Path, metastore_uri: str) -> Iterator[Callable[[str], Trino]]:
         lines = (f"{name}={value}\n" for name, value in values.items())
         (home / "etc" / f"{file}.properties").write_text("".join(lines))
     command = [
-        str(find_java(24)), "-Xmx2g", *JAVA, "-Djdk.attach.allowAttachSelf=true", "--add-modules=jdk.incubator.vector",
+        *WITH_PARENT, str(find_java(24)), "-Xmx2g", *JAVA, "-Djdk.attach.allowAttachSelf=true", "--add-modules=jdk.incubator.vector",
         "--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow",
         "-Dconfig=etc/config.properties", "-Dlog.levels-file=etc/log.properties",
         *(f"-Dnode.{name}={value}" for name, value in node.items()),
@@ -211,7 +187,7 @@ def hive4(home: Path) -> Iterator[Hive4]:
     write_properties(conf / "hive-site.xml", _hive_properties(home, *ports))
     (conf / "log4j2.properties").write_text(_HIVE_LOG)
     java = [
-        "java", *JAVA, f"-Djava.io.tmpdir={home / 'tmp'}", f"-Dderby.system.home={home}",
+        *WITH_PARENT, "java", *JAVA, f"-Djava.io.tmpdir={home / 'tmp'}", f"-Dderby.system.home={home}",
         f"-Dlog4j2.configurationFile=file:{conf / 'log4j2.properties'}",
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
         "-cp", f"{conf}:{HIVE_JARS}/*",

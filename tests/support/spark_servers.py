@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cluster import HOST, PYSPARK, await_ready, free_ports, submit_command, thrift_command
+from cluster import HOST, PYSPARK, free_ports, running, submit_command, thrift_command
 from spark_subprocess import settings_below
 
 from conftest import QUICK_JVM
+
+ENVIRONMENT = {"SPARK_HOME": str(PYSPARK)}
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iter
     (port,) = free_ports(1)
     # When a session closes, Hive deletes the session's resource folder, which would break other sessions that share it.
     # By default, each session has its own folder in the temporary folder.
-    with _server(home, thrift_command(_settings(home) | dict(settings or {}), port), port):
+    with running(thrift_command(_settings(home) | dict(settings or {}), port), port, home, "thrift", ENVIRONMENT):
         yield port
 
 
@@ -35,28 +35,14 @@ def connect_server(home: Path, settings: Mapping[str, str]) -> Iterator[str]:
         "spark.sql.catalogImplementation": "hive",
     }
     conf = {**_settings(home), **settings, **where}
-    with _server(home, submit_command("org.apache.spark.sql.connect.service.SparkConnectServer", conf), port):
+    command = submit_command("org.apache.spark.sql.connect.service.SparkConnectServer", conf)
+    with running(command, port, home, "connect", ENVIRONMENT):
         yield f"sc://{HOST}:{port}"
 
 
 def _settings(home: Path) -> dict[str, str]:
     loopback = {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
     return settings_below(home, "2g", QUICK_JVM) | {"spark.sql.shuffle.partitions": "4", **loopback}
-
-
-@contextmanager
-def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
-    """Run a Spark process that listens on a port, until the block ends."""
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=home, stdout=log, stderr=log, env=os.environ | {"SPARK_HOME": str(PYSPARK)}
-        )
-    try:
-        await_ready(process, port, " ".join(command), home / "log")
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 @contextmanager

@@ -57,6 +57,13 @@ def settings_below(home: Path, memory: str = "1g", java: str = QUICK_JVM) -> dic
     }
 
 
+def install_package(project: Path) -> None:
+    """Install this repository in a dbt project."""
+    (project / "packages.yml").write_text(f"packages: [{{local: '{REPOSITORY}'}}]")
+    (project / "dbt_packages").mkdir()
+    (project / "dbt_packages" / "spark_bucketing").symlink_to(REPOSITORY)
+
+
 class SparkSubprocess:
     """A new folder with a warehouse, a metastore and a dbt profile, with or without the extension."""
 
@@ -79,10 +86,8 @@ class SparkSubprocess:
 
     def install(self, models: dict[str, str]) -> None:
         """Turn the folder into a dbt project that has these models and installs this repository."""
-        (self.folder / "packages.yml").write_text(f"packages: [{{local: '{REPOSITORY}'}}]")
-        for folder in ("dbt_packages", "models"):
-            (self.folder / folder).mkdir()
-        (self.folder / "dbt_packages" / "spark_bucketing").symlink_to(REPOSITORY)
+        install_package(self.folder)
+        (self.folder / "models").mkdir()
         for name, sql in models.items():
             (self.folder / "models" / f"{name}.sql").write_text(sql)
 

@@ -14,6 +14,7 @@ from commands import command
 from pyspark.sql import SparkSession
 
 from conftest import Project, data_files
+from spark_bucketing import sql
 
 DB = "evolution_command"
 HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
@@ -97,6 +98,4 @@ def sealed(**buckets: int) -> dict[str, tuple[object, ...]]:
 
 
 def literal(value: str | None) -> str:
-    if value is None:
-        return "null"
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+    return "null" if value is None else sql.text(value)

@@ -53,18 +53,17 @@ def statement(layout: str, seed: int, number: int) -> Statement:
 
 
 def _update(divisor: int, rest: int) -> Statement:
-    def effect(rows: Rows) -> Rows:
-        changed = {key: (o + 3, v + 1, ds) for key, (o, v, ds) in rows.items() if key % divisor == rest}
-        return rows | changed
-
-    return Statement(f"update t set o = o + 3, v = v + 1 where id % {divisor} = {rest}", effect)
+    return Statement(
+        f"update t set o = o + 3, v = v + 1 where id % {divisor} = {rest}",
+        lambda rows: rows | {key: (o + 3, v + 1, ds) for key, (o, v, ds) in rows.items() if key % divisor == rest},
+    )
 
 
 def _move(divisor: int, rest: int) -> Statement:
-    def effect(rows: Rows) -> Rows:
-        return rows | {key: (o, v, f"p{rest}") for key, (o, v, _) in rows.items() if key % divisor == rest}
-
-    return Statement(f"update t set ds = 'p{rest}' where id % {divisor} = {rest}", effect)
+    return Statement(
+        f"update t set ds = 'p{rest}' where id % {divisor} = {rest}",
+        lambda rows: rows | {key: (o, v, f"p{rest}") for key, (o, v, _) in rows.items() if key % divisor == rest},
+    )
 
 
 def _delete(divisor: int, rest: int) -> Statement:
@@ -78,9 +77,8 @@ def _overwrite(divisor: int, rest: int) -> Statement:
     partitions = [f"p{rest}", f"p{(rest + 1) % 3}"]
 
     def effect(rows: Rows) -> Rows:
-        new = {
-            key: (o, v + 10, ds) for key, (o, v, ds) in rows.items() if ds in partitions and key % 13 != divisor % 13
-        }
+        read = {key: row for key, row in rows.items() if row[2] in partitions and key % 13 != divisor % 13}
+        new = {key: (o, v + 10, ds) for key, (o, v, ds) in read.items()}
         # Spark replaces only partitions for which the query returns rows.
         replaced = {ds for _, _, ds in new.values()}
         return {key: row for key, row in rows.items() if row[2] not in replaced} | new
@@ -91,13 +89,10 @@ def _overwrite(divisor: int, rest: int) -> Statement:
 
 
 def _append(low: int, number: int) -> Statement:
-    def effect(rows: Rows) -> Rows:
-        return rows | {key: (key, number, f"p{key % 7}") for key in range(low, low + 60) if key not in rows}
-
     return Statement(
         f"insert into t select id, cast(id as int), {number}, concat('p', id % 7) from range({low}, {low + 60})"
         " where id not in (select id from t)",
-        effect,
+        lambda rows: rows | {key: (key, number, f"p{key % 7}") for key in range(low, low + 60) if key not in rows},
     )
 
 

@@ -32,9 +32,8 @@ def _main(settings: Path, layout: str, statement: str, stops: bool) -> None:
         spark.sql(CREATE[layout])
         spark.sql("insert into t select id, 0 from range(4)")
         for batch in range(3):
-            spark.sql(f"select id + {batch} as id, 1L as v from range(3)").coalesce(1).write.mode("append").parquet(
-                str(source)
-            )
+            rows = spark.sql(f"select id + {batch} as id, 1L as v from range(3)")
+            rows.coalesce(1).write.parquet(str(source), mode="append")
     if stops:
         jvm: Any = spark.sparkContext._jvm
         jvm.org.apache.spark.sql.bucketing.support.TestFileSystem.hold(STOPPED)
@@ -48,17 +47,10 @@ def _main(settings: Path, layout: str, statement: str, stops: bool) -> None:
         session.sql(STATEMENTS[statement]).collect()
 
     files = spark.readStream.schema("id bigint, v bigint").option("maxFilesPerTrigger", 1).parquet(str(source))
-    started = (
-        files.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    )
-    started.start().awaitTermination()
-    batches = spark.read.parquet(str(source)).count()
-    print(
-        json.dumps(
-            {"rows": sorted([list(row) for row in spark.sql("select id, v from t").collect()]), "read": batches}
-        ),
-        flush=True,
-    )
+    stream = files.writeStream.foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    stream.trigger(availableNow=True).start().awaitTermination()
+    found = sorted(list(row) for row in spark.sql("select id, v from t").collect())
+    print(json.dumps({"rows": found, "read": spark.read.parquet(str(source)).count()}), flush=True)
 
 
 if __name__ == "__main__":
