@@ -174,9 +174,9 @@ def test_number_of_runs_decides_between_competing_models() -> None:
     options = {"t": options_of(subject("t"), [("k",), ("j",)], [], 256 * MIB)}
     by_k, by_j = grouping("a", "t", "k"), grouping("b", "t", "j", moved=30.0 * GIB)
     often = RequiredLayout("b", "aggregate", by_j.sides, runs=2)
-    for second, keys in ((by_j, "k"), (often, "j")):
-        specs = proposed(options, [by_k, second], Compatibility(True)).specs
-        assert [spec.bucket_columns for spec in specs.values()] == [(keys,)]
+    for second, key in ((by_j, "k"), (often, "j")):
+        (spec,) = proposed(options, [by_k, second], Compatibility(True)).specs.values()
+        assert spec.bucket_columns == (key,)
     found = proposed(options, [by_k, by_j], Compatibility(True)).explained("t", [])
     assert [one.verdict for one in found.candidates] == ["proposed", "another candidate saves more"]
     assert found.candidates[0].serves == ("a",)

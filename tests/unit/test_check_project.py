@@ -56,8 +56,8 @@ def test_file_with_invalid_utf_8_is_an_error(name: str, project: Path) -> None:
 OF_PROJECT = ["models/new.sql", "macros/m.sql", "dbt_project.yml", "packages.yml", "profiles.yml", "seeds/s.csv"]
 
 
-@pytest.mark.parametrize("change", [*OF_PROJECT, "dbt_packages/shared/models/a.sql"])
-def test_manifest_is_fresh_until_a_file_of_the_project_or_of_a_linked_package_changes(
+@pytest.mark.parametrize("change", [*OF_PROJECT, "models/linked/a.sql", "dbt_packages/shared/models/a.sql"])
+def test_manifest_is_fresh_until_a_file_of_the_project_or_of_a_link_changes(
     change: str, project: Path, tmp_path: Path
 ) -> None:
     package = dbt_project(tmp_path / "shared")
@@ -65,6 +65,8 @@ def test_manifest_is_fresh_until_a_file_of_the_project_or_of_a_linked_package_ch
     (package / "models" / "again").symlink_to(package / "models")
     (project / "dbt_packages").mkdir()
     (project / "dbt_packages" / "shared").symlink_to(package)
+    (tmp_path / "elsewhere").mkdir()
+    (project / "models" / "linked").symlink_to(tmp_path / "elsewhere")
     manifest = compiled(project)
     assert is_fresh(manifest, project, project)
     later(project / change, 20)

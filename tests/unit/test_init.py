@@ -357,7 +357,6 @@ def test_package_comes_from_a_checkout_a_folder_or_a_url(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("", "packages:\n  - local: x\n"),
         ("# none", "# none\npackages:\n  - local: x\n"),
         ("packages: []  # none\n", "packages: [{local: x}]  # none\n"),
         ("packages:\n- local: a  # ours\n# b\n", "packages:\n- local: a  # ours\n- local: x\n# b\n"),
