@@ -326,17 +326,15 @@ def _modelled_seconds(spark: Any, first_job: int) -> float:
     largest[0] = 1.0
     jobs = [job for job in _elements(store.jobsList(None)) if job.jobId() >= first_job]
     stages = [store.lastStageAttempt(stage) for stage in {stage for job in jobs for stage in _elements(job.stageIds())}]
-    return (
-        sum(
-            max(
-                store.taskSummary(stage.stageId(), stage.attemptId(), largest).get().executorCpuTime().apply(0),
-                stage.executorCpuTime() / cores,
-            )
-            for stage in stages
-            if stage.status().toString() == "COMPLETE"
+    longest: list[float] = [
+        max(
+            store.taskSummary(stage.stageId(), stage.attemptId(), largest).get().executorCpuTime().apply(0),
+            stage.executorCpuTime() / cores,
         )
-        / 1e9
-    )
+        for stage in stages
+        if stage.status().toString() == "COMPLETE"
+    ]
+    return sum(longest) / 1e9
 
 
 def _elements(found: Any) -> list[Any]:

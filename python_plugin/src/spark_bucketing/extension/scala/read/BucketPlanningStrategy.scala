@@ -33,7 +33,7 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
     BucketPlanningStrategy.planning.set(true)
     try {
       val made = Compat.planner(session).plan(plan).next()
-      CurrentReads(PerQueryCache.within(plan)(RuntimeFilters(session, made)))
+      PerQueryCache.within(plan)(CurrentReads(RuntimeFilters(session, made)))
     } finally BucketPlanningStrategy.planning.set(false)
   }
 
