@@ -32,21 +32,20 @@ object CurrentReads {
   def isChangeable(table: CatalogTable): Boolean =
     FileStatistics.isKept(table.properties) || table.bucketSpec.isDefined && (DDLUtils.isHiveTable(table) || SealedFormats.has(table))
 
-  private def current(scan: FileSourceScanExec, table: CatalogTable): FileSourceScanExec = {
+  private def current(scan: FileSourceScanExec, known: CatalogTable): FileSourceScanExec = {
     val session = scan.relation.sparkSession
-    checkLocation(session, table, SealedSpecs.current(scan, table))
+    // Another session may have changed the location, where the records are, since this one cached the table. Partitions keep their directories.
+    val (table, index) = SealedSpecs.current(scan, known) match {
+      case now if now.location != known.location && now.tracksPartitionsInCatalog && now.partitionColumnNames.nonEmpty =>
+        val moved = known.copy(storage = now.storage)
+        (moved, ListedIndex.ofPartitions(session, moved))
+      case _ => (known, scan.relation.location)
+    }
     val prunes = FileStatistics.isKept(table.properties) && scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
     val map = if (prunes) FileStatistics.read(session, table) else None
-    val files = CurrentFiles(scan.relation.location)(session, table, scan.relation.options, map)
+    val files = CurrentFiles(index)(session, table, scan.relation.options, map)
     val read = scan.copy(relation = scan.relation.copy(location = files, fileFormat = RetainedReads.of(session, table, scan.relation.fileFormat))(session))
     BucketAwareScan.like(scan, if (table.bucketSpec.isEmpty && RuntimeFilters.areIn(scan)) new FilteredScan(read) else read)
-  }
-
-  /** Records of replaced files are in the table's location. Another session may have changed it since this session cached the table. */
-  private def checkLocation(session: SparkSession, known: CatalogTable, now: CatalogTable): Unit = if (now.location != known.location) {
-    Compat.refresh(session, known.identifier)
-    throw Compat.refusal(s"Cannot read ${known.identifier.quotedString}.", s"the location ${now.location}, which another session has set", s"the location ${known.location}",
-      "run the query again; this session knows the location now (a DataFrame must be created again)")
   }
 }
 

@@ -153,9 +153,14 @@ object ListedIndex {
   }
 
   /** Returns an index that lists the directories itself, for a statement. */
-  def fresh(session: SparkSession, table: CatalogTable): ListedIndex = {
-    val (of, shared) = (session.asInstanceOf[ClassicSession], SharedListing.fresh(session, table))
-    if (isPartitioned(table)) new SealedCatalogIndex(of, new CatalogFileIndex(of, table, 0), shared) else new WholeIndex(session, table, table.storage.properties, None, shared)
+  def fresh(session: SparkSession, table: CatalogTable): ListedIndex =
+    if (isPartitioned(table)) ofPartitions(session, table)
+    else new WholeIndex(session, table, table.storage.properties, None, SharedListing.fresh(session, table))
+
+  /** Returns an index of a partitioned table that lists the directories itself. */
+  def ofPartitions(session: SparkSession, table: CatalogTable): SealedCatalogIndex = {
+    val of = session.asInstanceOf[ClassicSession]
+    new SealedCatalogIndex(of, new CatalogFileIndex(of, table, 0), SharedListing.fresh(session, table))
   }
 
   private def isPartitioned(table: CatalogTable) = table.tracksPartitionsInCatalog && table.partitionColumnNames.nonEmpty

@@ -232,14 +232,18 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Waits until no other statement can drop the partitions of the new files, because it has removed their last old files. */
   private def awaitDrops(started: Replacement, transaction: Transaction): Unit = {
     val folders = started.added.map(TableFiles.folderOf)
-    def mayDrop(other: Replacement) = other.isCommitted && other.done.isEmpty && other.emptied.exists(folders)
+    def mayDrop(other: Replacement) = other.isCommitted && other.done.isEmpty && other.emptied.exists(emptied => folders.exists(emptied.startsWith))
     if (others(transaction).exists(mayDrop)) awaitOthers(mayDrop)
   }
 
-  /** Returns the new partitions that still do not exist. If an overwriting statement finds that another one has created a partition, it has to replace its files. */
+  /**
+   * Returns the new partitions that still do not exist. If another statement has created a partition, an overwriting one has to replace its files, and any
+   * other one has to move its files into the partition's directory.
+   */
   private def stillNew(created: Seq[TablePartitionSpec], overwrites: Boolean): Seq[TablePartitionSpec] = if (created.isEmpty) Nil else {
-    val (existing, fresh) = created.partition(partitions.map(_.spec).toSet)
-    if (overwrites) existing.headOption.foreach(spec => throw changed(s"the partition ${defaultLocation(spec).getName}, which another statement has created since this one began"))
+    val now = partitions.map(partition => partition.spec -> new Path(partition.location).toUri.getPath).toMap
+    val (existing, fresh) = created.partition(now.contains)
+    existing.find(spec => overwrites || now(spec) != defaultLocation(spec).toUri.getPath).foreach(spec => throw changed(s"the partition ${defaultLocation(spec).getName}, which another statement has created since this one began"))
     fresh
   }
 

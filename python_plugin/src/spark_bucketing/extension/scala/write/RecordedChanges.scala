@@ -39,7 +39,11 @@ case class RecordedChange(of: LeafRunnableCommand, name: TableIdentifier) extend
       unseal(session, table)
       val rows = of.run(session)
       val changes = FileChanges(StatementScope(of.nodeName, Seq(StatementScope.Whole), None), Nil, Nil)
-      try log.run()(log.replace(_, changes)(_ => ())(_ => ())) catch { case NonFatal(error) =>
+      try {
+        // A statement that has committed in the meantime would conflict with this one until it is done.
+        log.awaitOthers()
+        log.run()(log.replace(_, changes)(_ => ())(_ => ()))
+      } catch { case NonFatal(error) =>
         logWarning(s"Other sessions may read ${table.identifier.quotedString} as it was before ${of.nodeName}, until REFRESH TABLE.", error)
       }
       rows
