@@ -28,7 +28,6 @@ LAYOUTS = {
     "by_item": "clustered by (ss_item_sk) sorted by (ss_item_sk) into {files} buckets stored as parquet "
     "tblproperties ('bucketing_version' = '2')",
 }
-
 VARIANTS = [(layout, filters) for layout in LAYOUTS for filters in (False, True)]
 QUERIES = ["q3", "q7", "q42", "q43", "q52", "q53", "q55", "q63", "q89", "q96", "q98"]
 
@@ -55,17 +54,17 @@ def generate(spark: Any, folder: Path, scale: float, table: str) -> None:
     spark.read.parquet(str(folder / table)).createOrReplaceTempView(view)
 
 
-def scan_of_sales(plan: Any) -> Any:
+def scans_of_sales(plan: Any) -> Any:
     """Return the scans of the sales in an executed plan."""
     name = plan.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
-        yield from scan_of_sales(plan.executedPlan())
+        yield from scans_of_sales(plan.executedPlan())
     elif name.endswith("QueryStageExec"):
-        yield from scan_of_sales(plan.plan())
+        yield from scans_of_sales(plan.plan())
     elif plan.nodeName().startswith("Scan parquet") and "store_sales" in plan.nodeName():
         yield plan
     for place in range(plan.children().size()):
-        yield from scan_of_sales(plan.children().apply(place))
+        yield from scans_of_sales(plan.children().apply(place))
 
 
 def run(spark: Any, sql: str) -> tuple[list[Any], Cost]:
@@ -74,7 +73,7 @@ def run(spark: Any, sql: str) -> tuple[list[Any], Cost]:
     frame = spark.sql(sql)
     rows = frame.collect()
     seconds = time.perf_counter() - start
-    scans = list(scan_of_sales(frame._jdf.queryExecution().executedPlan()))
+    scans = list(scans_of_sales(frame._jdf.queryExecution().executedPlan()))
     files, size = (sum(scan.metrics().apply(name).value() for scan in scans) for name in ("numFiles", "filesSize"))
     return sorted(map(str, rows)), Cost(seconds, files, size)
 

@@ -36,7 +36,7 @@ object CurrentReads {
     val session = scan.relation.sparkSession
     // Another session may have changed the location, where the records are, since this one cached the table. Partitions keep their directories.
     val (table, index) = SealedSpecs.current(scan, known) match {
-      case now if now.location != known.location && now.tracksPartitionsInCatalog && now.partitionColumnNames.nonEmpty =>
+      case now if now.location != known.location && ListedIndex.isPartitioned(now) =>
         val moved = known.copy(storage = now.storage)
         (moved, ListedIndex.ofPartitions(session, moved))
       case _ => (known, scan.relation.location)

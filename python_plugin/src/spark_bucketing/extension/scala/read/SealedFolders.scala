@@ -66,7 +66,7 @@ object SealedFolders {
   def suspects(files: Array[PartitionedFile], seals: Map[String, Seal]): Map[String, Seal] = if (seals.isEmpty) Map.empty else
     byFolder(files, seals).flatMap { case (folder, of) => seals.get(folder).filter(_.files.missing(identities(of)) > 0).map(folder -> _) }
 
-  // Hashes of the files and seals that matched in earlier queries. The digest of a seal takes ten times as long as such a hash.
+  // Hashes of the listed files and seals that matched in earlier queries. They take less time than the digest of a seal.
   private val matched: Cache[HashCode, java.lang.Boolean] = CacheBuilder.newBuilder().maximumSize(100000).build()
 
   private def matches(files: Array[PartitionedFile], seal: Seal, hash: BucketHash): Boolean = {

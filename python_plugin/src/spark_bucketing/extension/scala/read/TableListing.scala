@@ -163,7 +163,8 @@ object ListedIndex {
     new SealedCatalogIndex(of, new CatalogFileIndex(of, table, 0), SharedListing.fresh(session, table))
   }
 
-  private def isPartitioned(table: CatalogTable) = table.tracksPartitionsInCatalog && table.partitionColumnNames.nonEmpty
+  /** Returns whether the metastore knows the partitions of a table. */
+  def isPartitioned(table: CatalogTable): Boolean = table.tracksPartitionsInCatalog && table.partitionColumnNames.nonEmpty
 }
 
 /**

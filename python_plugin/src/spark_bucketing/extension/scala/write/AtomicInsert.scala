@@ -72,6 +72,7 @@ class AtomicInsert(
    */
   def run(write: Path => WrittenFiles)(record: (Path, Seq[(Path, FileStatus)]) => Unit = (_, _) => ()): Unit = {
     val replacement = new FileReplacement(session, table)
+    // A statement that is committed but not done would conflict with this one, which cannot read the table again.
     if (read.nonEmpty) replacement.awaitOthers(!_.statement.isAppend)
     replacement.runOnce(()) { transaction =>
       // The partitions are listed after the statement has begun, so that other statements keep their records of new partitions.

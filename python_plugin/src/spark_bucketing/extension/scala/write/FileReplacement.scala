@@ -243,7 +243,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def stillNew(created: Seq[TablePartitionSpec], overwrites: Boolean): Seq[TablePartitionSpec] = if (created.isEmpty) Nil else {
     val now = partitions.map(partition => partition.spec -> new Path(partition.location).toUri.getPath).toMap
     val (existing, fresh) = created.partition(now.contains)
-    existing.find(spec => overwrites || now(spec) != defaultLocation(spec).toUri.getPath).foreach(spec => throw changed(s"the partition ${defaultLocation(spec).getName}, which another statement has created since this one began"))
+    existing.find(spec => overwrites || now(spec) != defaultLocation(spec).toUri.getPath).foreach { spec =>
+      throw changed(s"the partition ${defaultLocation(spec).getName}, which another statement has created since this one began")
+    }
     fresh
   }
 
