@@ -9,6 +9,7 @@ Therefore, every partition is sealed, and listing a link takes as long as listin
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import statistics
@@ -153,7 +154,11 @@ def _plan(spark: SparkSession, sql: str) -> tuple[float, str]:
     start = time.perf_counter()
     query: Any = spark.sql(sql)
     plan = str(query._jdf.queryExecution().executedPlan().toString())
-    return time.perf_counter() - start, plan
+    seconds = time.perf_counter() - start
+    # Otherwise, the driver keeps the files of each query until Python's garbage collection.
+    del query
+    gc.collect()
+    return seconds, plan
 
 
 def measure(folder: Path, settings: Mapping[str, str], service: Path, extension: bool) -> dict[str, Planned]:

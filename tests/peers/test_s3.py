@@ -155,7 +155,7 @@ def test_commit_and_undo_by_two_processes_exclude_each_other(
         end = time.monotonic() + int(os.environ.get("SECONDS", "180"))
         while time.monotonic() < end:
             record = records.newFolder(folder, fs)
-            lists = json.dumps({"added": [], "removed": [], "created": [], "exclusive": True})
+            lists = json.dumps({"added": [], "removed": [], "created": [], "dropped": [], "exclusive": True})
             write(tables, f"{record}/started", lists)
             # Each process is told first in half of the races.
             told = deciders[:: 1 if found.total() % 2 else -1]

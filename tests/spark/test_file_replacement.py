@@ -149,7 +149,7 @@ def test_recovery_during_a_replacement_undoes_it_only_before_the_commit(
     assert len(set(table.files()) & old_files) == 1
 
 
-LISTS = {"created": [], "exclusive": True}
+LISTS = {"created": [], "dropped": [], "exclusive": True}
 # Files that a crash can leave in a record, and the result of RECOVER FILES.
 STATES = {
     "": "nothing",

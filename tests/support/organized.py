@@ -25,7 +25,7 @@ DAMAGES = {
     "cut": None,
     "object": b"{}",
     "array": b"[]",
-    "numbers": b'{"added": [1], "removed": [], "created": []}',
+    "numbers": b'{"added": [1], "removed": [], "created": [], "dropped": []}',
     "garbage": bytes(range(256)),
 }
 # Steps of a file replacement; from `committed` on, the table has the new rows.
@@ -269,7 +269,9 @@ def begin(location: Path, name: str, **lists: list[Any]) -> Path:
     """Record the start of a replacement with lists of `added` and `removed` files, relative to the table's directory."""
     record = location / "_replaced" / name
     record.mkdir(parents=True)
-    (record / "started").write_text(json.dumps({"added": [], "removed": [], "created": [], "exclusive": True} | lists))
+    (record / "started").write_text(
+        json.dumps({"added": [], "removed": [], "created": [], "dropped": [], "exclusive": True} | lists)
+    )
     return record
 
 

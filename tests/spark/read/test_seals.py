@@ -324,7 +324,7 @@ def test_hives_serde_does_not_read_the_files_of_an_unfinished_statement(tables: 
     record = tables.folder("t") / "_replaced" / f"20260101000000000000-{decision or 'undecided'}"
     record.mkdir(parents=True)
     files = {"added": [], "removed": [name]} if decision else {"added": [name], "removed": []}
-    (record / "started").write_text(json.dumps({**files, "created": [], "exclusive": True}))
+    (record / "started").write_text(json.dumps({**files, "created": [], "dropped": [], "exclusive": True}))
     if decision:
         (record / "outcome").write_text(f"{decision} {uuid4()}\n")
     tables.sql("refresh table t")

@@ -249,7 +249,13 @@ def test_store_without_exclusive_creation_undoes_only_when_told(tables: Tables) 
         tables.sql(MERGE)
         record = folder / "_replaced" / "20990101000000000000-0"
         record.mkdir()
-        lists = {"added": ["p=1/00000_0_part-new.c000"], "removed": [], "created": [], "exclusive": False}
+        lists = {
+            "added": ["p=1/00000_0_part-new.c000"],
+            "removed": [],
+            "created": [],
+            "dropped": [],
+            "exclusive": False,
+        }
         (record / "started").write_text(json.dumps(lists))
         for statement in (STATEMENTS["delete"], OVERWRITE, "alter table t recover files"):
             with pytest.raises(PySparkException, match=r"(?s)decide its outcome differently.*RECOVER FILES FORCE"):
@@ -275,7 +281,9 @@ def test_commit_and_undo_exclude_each_other(tables: Tables, storage: str, races:
         for _ in range(races):
             folder = records.newFolder(location, fs)
             path = tables.folder("t") / "_replaced" / folder.getName()
-            (path / "started").write_text(json.dumps({"added": [], "removed": [], "created": [], "exclusive": True}))
+            (path / "started").write_text(
+                json.dumps({"added": [], "removed": [], "created": [], "dropped": [], "exclusive": True})
+            )
             record = next(
                 one for one in _elements(records.records(location, conf)) if one.folder().getName() == folder.getName()
             )

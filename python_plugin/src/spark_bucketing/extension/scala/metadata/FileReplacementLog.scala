@@ -60,6 +60,7 @@ import org.apache.spark.util.Utils
  * @param added the names of the new files as in [[TableFiles]]; they stay valid if the table is copied or renamed
  * @param removed the names of the old files
  * @param created the partition values of new partitions
+ * @param dropped the partition values of existing partitions that the statement drops unless they have files afterwards
  * @param statement the statement
  * @param isExclusive whether the statement that wrote the record decides with an exclusive operation
  * @param versions the last version that each application has written, in this replacement or earlier ones
@@ -68,8 +69,8 @@ import org.apache.spark.util.Utils
  * @param lastSign the time of the last sign of life of the statement, in milliseconds since 1970 by the clock of the storage
  */
 case class Replacement(
-    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean,
-    versions: Map[String, Long] = Map.empty, decision: Option[Boolean] = None, done: Option[Long] = None, lastSign: Long = 0) {
+    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], dropped: Seq[Map[String, String]],
+    statement: StatementScope, isExclusive: Boolean, versions: Map[String, Long] = Map.empty, decision: Option[Boolean] = None, done: Option[Long] = None, lastSign: Long = 0) {
 
   def name: String = folder.getName
 
@@ -85,13 +86,13 @@ case class Replacement(
   def isCommitted: Boolean = decision.contains(true)
 
   /** Whether it may have changed any files, because it is a statement of Spark, or because its lists are lost. */
-  def isOfAnyFiles: Boolean = added.isEmpty && removed.isEmpty && created.isEmpty
+  def isOfAnyFiles: Boolean = added.isEmpty && removed.isEmpty && created.isEmpty && dropped.isEmpty
 
   /** The directories of its files, with a slash at the end; the empty string for the table's location. */
   lazy val folders: Set[String] = (added ++ removed).map(TableFiles.folderOf)
 
-  /** The directories that may have no files after it. */
-  def emptied: Set[String] = removed.map(TableFiles.folderOf) -- added.map(TableFiles.folderOf)
+  /** The partitions that may still be dropped, by the statement itself or by one that completes or undoes it. */
+  def mayDrop: Seq[Map[String, String]] = if (done.nonEmpty) Nil else decision.fold(Seq.empty[Map[String, String]])(if (_) dropped else created)
 
   /** Returns the names of the files that readers ignore, whether or not the files exist. */
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
@@ -174,7 +175,9 @@ object Replacement extends Logging {
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
   private val Readable = DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss 'UTC'")
 
-  private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean, versions: Map[String, Long])
+  private case class Lists(
+      added: Set[String], removed: Set[String], created: Seq[Map[String, String]], dropped: Seq[Map[String, String]], statement: StatementScope, isExclusive: Boolean,
+      versions: Map[String, Long])
 
   // Caches the lists of files, because a record never changes and its name is unique. The weight is the number of names.
   private val known = CacheBuilder.newBuilder().maximumWeight(200000)
@@ -230,7 +233,7 @@ object Replacement extends Logging {
     def add(name: String, values: Iterable[String]) = values.foldLeft(json.putArray(name))(_ add _)
     add("added", of.added)
     add("removed", of.removed)
-    of.created.foldLeft(json.putArray("created")) { (array, values) =>
+    for ((name, partitions) <- Seq("created" -> of.created, "dropped" -> of.dropped)) partitions.foldLeft(json.putArray(name)) { (array, values) =>
       values.foldLeft(array.addObject()) { case (partition, (column, value)) => partition.put(column, value) }
       array
     }
@@ -332,6 +335,9 @@ object Replacement extends Logging {
     s"the unfinished statement of $folder, which may still be running; the file system ${fs.getUri} has no exclusive create, so two statements could decide its outcome differently",
     "a statement that has ended", "make sure that it has ended, and run ALTER TABLE ... RECOVER FILES FORCE, which undoes it; nothing has been replaced")
 
+  /** Returns whether all old or new files of a replacement have been deleted. */
+  def isDone(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Done))
+
   def finish(of: Replacement, fs: FileSystem): Unit = ExclusiveFile.write(new Path(of.folder, Done), "", fs, overwrites = true)
 
   /** Writes the id of the rows that a replacement merges. */
@@ -353,9 +359,10 @@ object Replacement extends Logging {
     else {
       val known = try listsOf(folder, fs) catch {
         // Readers ignore no files of a replacement that is completed, so its lists of files may be missing.
-        case NonFatal(_) if decision.contains(true) && done.nonEmpty => Some(Lists(Set.empty, Set.empty, Nil, StatementScope("a statement", Seq(StatementScope.Whole), None), isExclusive = true, Map.empty))
+        case NonFatal(_) if decision.contains(true) && done.nonEmpty => Some(Lists(Set.empty, Set.empty, Nil, Nil, StatementScope("a statement", Seq(StatementScope.Whole), None), isExclusive = true, Map.empty))
       }
-      known.map(of => Replacement(folder, of.added, of.removed, of.created, of.statement, of.isExclusive, of.versions, decision, done, lastSign(found.values.toSeq).getOrElse(0)))
+      known.map(of => Replacement(folder, of.added, of.removed, of.created, of.dropped, of.statement, of.isExclusive, of.versions, decision, done,
+        lastSign(found.values.toSeq).getOrElse(0)))
     }
   }
 
@@ -375,13 +382,12 @@ object Replacement extends Logging {
     def list(name: String) = elements(json.get(name)).getOrElse(throw new IOException(s"the list `$name` is missing"))
     def value(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list contains a value that is not a name"))
     def names(name: String) = list(name).map(value).map(TableFiles.checked).toSet
+    def partitions(name: String) = list(name).map(partition => partition.fieldNames.asScala.map(column => column -> value(partition.get(column))).toMap)
     def textOf(name: String): Option[String] = Option(json.get(name)).map(value)
     val isAppend = Option(json.get("appends")).exists(_.booleanValue)
     val statement = StatementScope(textOf("operation").getOrElse("a statement"), textOf("user").getOrElse("an unknown user"),
       if (isAppend) None else Some(elements(json.get("partitions")).fold(Set(StatementScope.Whole))(_.map(value).toSet)), textOf("spec"))
-    Lists(names("added"), names("removed"), list("created").map { partition =>
-      partition.fieldNames.asScala.map(column => column -> value(partition.get(column))).toMap
-    }, statement, Option(json.get("exclusive")).exists(_.booleanValue), Option(json.get("versions")).fold(Map.empty[String, Long]) { versions =>
+    Lists(names("added"), names("removed"), partitions("created"), partitions("dropped"), statement, Option(json.get("exclusive")).exists(_.booleanValue), Option(json.get("versions")).fold(Map.empty[String, Long]) { versions =>
       versions.fieldNames.asScala.map(app => app -> versions.get(app).longValue).toMap
     })
   }

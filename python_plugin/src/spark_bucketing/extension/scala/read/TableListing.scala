@@ -1,9 +1,8 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentMap}
-import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 
 import com.google.common.collect.MapMaker
 import org.apache.hadoop.fs.{FileStatus, Path}
@@ -78,27 +77,31 @@ class TableListing private (
 
   /** Returns a listing that lists again only the directories that replacements have changed since this listing. */
   def after(now: ReplacementsAt): TableListing = {
-    val (news, newId) = (now.all.filter(isNews), UUID.randomUUID.toString)
+    val (news, next) = (now.all.filter(isNews), TableListing.newId())
     def states = now.all.map(TableListing.stateOf).toSet
     if (news.isEmpty && !isOfOtherTable(now) || began.nanos >= now.began.nanos) this
     else if (isOld(now) || isOfOtherTable(now) || news.exists(_.isOfAnyFiles)) {
       invalidateAll()
-      new TableListing(files, cache, now.began, states, newId, Map.empty)
+      new TableListing(files, cache, now.began, states, next, Map.empty)
     } else {
       // A listed directory may contain others.
       val folders = news.flatMap(_.folders).flatMap(Iterator.iterate(_)(folder => TableFiles.folderOf(folder.stripSuffix("/"))).takeWhile(_.nonEmpty)) :+ ""
-      new TableListing(files, cache, now.began, states, id, changed ++ folders.map(_ -> newId))
+      new TableListing(files, cache, now.began, states, id, changed ++ folders.map(_ -> next))
     }
   }
 }
 
 object TableListing {
 
+  // Short names, because Spark's cache counts their length for each directory.
+  private val ids = new AtomicLong
+  private def newId(): String = s"#${java.lang.Long.toString(ids.incrementAndGet, Character.MAX_RADIX)}"
+
   /** The state of a replacement. The time of its end changes if files of an undone one are deleted late. */
   private def stateOf(of: Replacement) = s"${of.name} ${of.decision} ${of.done}"
 
   def apply(table: CatalogTable, cache: FileStatusCache, now: ReplacementsAt): TableListing =
-    new TableListing(TableFiles(new Path(table.location)), cache, now.began, now.all.map(stateOf).toSet, UUID.randomUUID.toString, Map.empty, isFirst = now.all.isEmpty)
+    new TableListing(TableFiles(new Path(table.location)), cache, now.began, now.all.map(stateOf).toSet, TableListing.newId(), Map.empty, isFirst = now.all.isEmpty)
 }
 
 /** The newest listing of a table. Queries share it, so that only the first one lists a directory. */

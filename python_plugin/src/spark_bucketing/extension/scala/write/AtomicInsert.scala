@@ -140,8 +140,9 @@ class AtomicInsert(
   private def replace(replacement: FileReplacement, transaction: Transaction, write: Write, attempts: Int = AtomicInsert.Attempts): Unit = {
     replacement.awaitOthers(overwrites && !_.statement.isAppend)
     try once(replacement, transaction, write) catch {
-      // The new files are gone if another statement has undone this replacement after they were moved.
-      case changed: ConcurrentChange if read.nonEmpty || attempts <= 1 || !write.exists => throw Compat.refusal(changed.getMessage)
+      // The new files are gone if another statement has undone this replacement after they were moved. An error while undoing it leaves it to other statements,
+      // which wait as long as this one is running.
+      case changed: ConcurrentChange if read.nonEmpty || attempts <= 1 || transaction.isUndone.contains(false) || !write.exists => throw Compat.refusal(changed.getMessage)
       case changed: ConcurrentChange =>
         logInfo(s"The replacement of files of ${table.identifier.unquotedString} starts again.", changed)
         Thread.sleep(ThreadLocalRandom.current.nextLong(AtomicInsert.PauseMillis))
@@ -158,20 +159,19 @@ class AtomicInsert(
     replaceOnly.foreach(only => replacement.before(transaction)(only.check(going, replacement.known)))
     val named = AtomicInsert.renamed(UUID.randomUUID.toString) _
     val coming = files.map { case (partition, file) => replacement.moveTo(file, partition, named(file.getName)) }
-    val replaces = going.nonEmpty || coming.nonEmpty
-    val changes = FileChanges(scope(partitions, write.isReliable), going, coming, overwrites && replaceOnly.isEmpty)
     val emptied = if (overwrites && !isDynamic && isPartitioned) replacement.known.keySet.filter(of => isOverwritten(of) && !partitions(of)) else Set.empty[TablePartitionSpec]
+    val replaces = going.nonEmpty || coming.nonEmpty || emptied.nonEmpty
+    val changes = FileChanges(scope(partitions, write.isReliable), going, coming, emptied, overwrites && replaceOnly.isEmpty)
     if (!overwrites && sealedAs.nonEmpty) checkComplete(partitions)
     if (replaces) replacement.replace(transaction, changes)(moved => write.record(transaction.folder, files.map(_._2).zip(moved))) { moved =>
       if (sealedAs.isEmpty) SealWriter.unsealRemoved(session, table, going.map(_.getPath).groupBy(_.getParent)) else seal(transaction, write, moved, emptied)
     }
-    def alterPartitions(): Unit = {
-      if (overwrites && !isDynamic && isPartitioned) replacement.dropWithoutFiles(isOverwritten)
-      // Spark creates or keeps this partition even if it has no rows.
-      if (files.isEmpty && static.nonEmpty && namesPartition) replacement.createEmpty(static)
-      if (files.isEmpty && namesPartition) seal(transaction, write, Nil, Set(static))
+    // Spark creates or keeps this partition even if it has no rows.
+    def createPartition(): Unit = if (files.isEmpty && namesPartition) {
+      if (static.nonEmpty) replacement.createEmpty(static)
+      seal(transaction, write, Nil, Set(static))
     }
-    if (replaces) replacement.afterCommit("Partitions without rows may not have been created or dropped.")(alterPartitions()) else alterPartitions()
+    if (replaces) replacement.afterCommit("The partition without rows may not have been created.")(createPartition()) else createPartition()
   }
 
   private def scope(partitions: Set[TablePartitionSpec], isReliable: Boolean): StatementScope = {

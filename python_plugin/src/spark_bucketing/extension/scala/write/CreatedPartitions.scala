@@ -17,14 +17,14 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
  */
 object CreatedPartitions {
 
-  /** Creates partitions. Throws an error unless all of them exist afterwards. */
-  def create(session: SparkSession, table: CatalogTable, specs: Seq[TablePartitionSpec])(create: => Unit): Unit = {
+  /** Creates partitions. Throws an error unless all of them exist afterwards. Returns them in the order of their values. */
+  def create(session: SparkSession, table: CatalogTable, specs: Seq[TablePartitionSpec])(create: => Unit): Seq[StoredPartition] = {
     val created = Try(create)
     val found = if (specs.isEmpty) Nil else find(session, table, specs)
     val missing = missingOf(found)
     if (missing.nonEmpty) throw refused(session, table, missing, created.failed.toOption)
     created.get
-    found.foreach(_._2.get)
+    found.flatMap(_._2.get)
   }
 
   private type Found = Seq[(TablePartitionSpec, Try[Option[StoredPartition]])]
@@ -52,13 +52,12 @@ object CreatedPartitions {
 /** The subdirectories of partitions, which Hive writes for UNION ALL. */
 object Subdirectories {
 
-  /** Deletes the directories below these partitions that have become empty. Returns the directories of the partitions. */
-  def deleteEmpty(fs: FileSystem, folders: Seq[Path], isPartition: Path => Boolean): Seq[Path] = folders.map(delete(fs, _, isPartition)).distinct
+  /** Deletes these directories and those above them that are empty and below a partition. */
+  def deleteEmpty(fs: FileSystem, folders: Seq[Path], isPartition: Path => Boolean): Unit = folders.foreach(delete(fs, _, isPartition))
 
   @scala.annotation.tailrec
-  private def delete(fs: FileSystem, folder: Path, isPartition: Path => Boolean): Path =
-    if (isPartition(folder) || folder.getParent == null || BucketFiles.children(folder, fs).nonEmpty) folder
-    else {
+  private def delete(fs: FileSystem, folder: Path, isPartition: Path => Boolean): Unit =
+    if (!isPartition(folder) && folder.getParent != null && BucketFiles.children(folder, fs).isEmpty) {
       fs.delete(folder, false)
       delete(fs, folder.getParent, isPartition)
     }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.bucketing
 package write
 
-import java.util.concurrent.{CountDownLatch, TimeUnit}
+import java.util.concurrent.TimeUnit
 
 import scala.annotation.tailrec
 import scala.collection.mutable
@@ -13,36 +13,10 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, RetainedFiles, StatementScope, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, PartitionStore, Replacement, RetainedFiles, StatementScope, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.internal.SQLConf
-
-/**
- * A running statement that changes the files of a table.
- *
- * @param folder the directory of its new files and of its record
- * @param seen the names of the replacements that were committed before it has read the table
- * @param heartbeat shows other statements that it is running
- * @param version the version that the application writes, if it has set one
- */
-class Transaction(val folder: Path, val seen: Set[String], val heartbeat: Heartbeat, val version: Option[AppVersion]) {
-  /** The directory of the new files, until they move into the table. */
-  val staged = new Path(folder, Replacement.Staged)
-
-  /** Whether the replacement has begun and is undone. */
-  @volatile var isUndone = false
-}
-
-/**
- * What a statement does with the files of a table.
- *
- * @param going the old files as the statement read them
- * @param coming the new files
- * @param overwrites whether to delete files that new partitions' directories already contain, such as files of a dropped partition of an external
- *                   table. If false, such files are an error
- */
-case class FileChanges(statement: StatementScope, going: Seq[FileStatus], coming: Seq[FileMove], overwrites: Boolean = false)
 
 /**
  * Adds files to a table, replaces and removes them, all atomically. All statements of the extension that write into a table use it. See
@@ -98,7 +72,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       // The statement may have taken effect.
       try {
         fs.delete(new Path(folder, Replacement.Staged), true)
-        if (begun.exists(_.isUndone)) Replacement.end(folder, fs)
+        if (begun.exists(_.isUndone.nonEmpty)) Replacement.end(folder, fs)
         Replacement.discard(folder, fs)
       } catch { case NonFatal(error) => logWarning(s"Cannot delete $folder. A later statement deletes it.", error) }
     }
@@ -140,19 +114,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     checkSeparate((going.map(_.getPath.getParent) ++ coming.map(_.to.getParent)).toSet)
     val started = Replacement(transaction.folder, coming.map(move => files.nameOf(move.to)).toSet, going.map(file => files.nameOf(file.getPath)).toSet, created,
-      statement, ExclusiveFile.isSupported(transaction.folder, fs), versions(transaction))
+      (dropped ++ emptied(going, coming)).toSeq, statement, ExclusiveFile.isSupported(transaction.folder, fs), versions(transaction))
     begin(started, transaction)
     val written = try {
-      if (!Replacement.isKept(transaction.folder, fs)) throw undoneByAnother()
       checkAlone(started, transaction)
-      awaitDrops(started, transaction)
-      val fresh = stillNew(created, overwrites)
-      val found = Compat.inParallel(fresh.map(defaultLocation))(dataFiles)
-      // Another statement may create the same partitions at the same time. It has recorded its files before it has moved them.
-      lazy val recorded = others(transaction).flatMap(_.added).toSet
-      val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
-      if (!overwrites) checkEmpty(fresh.zip(strays))
-      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
+      // Others delete the records that this statement has to compare itself with only after they have shown that they take it for crashed.
+      if (!Replacement.isKept(transaction.folder, fs)) throw undoneByAnother()
+      awaitDrops(started, coming.flatMap(_.partition).toSet)
+      deleteStrays(started, transaction, stillNew(created, overwrites), overwrites)
       moveIn(going, coming)(if (!transaction.heartbeat.isRecent && !Replacement.isUndecided(started, fs)) throw undoneByAnother())
       val written = listed(coming.map(_.to))
       record(written)
@@ -203,10 +172,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Undoes the statement's own replacement after an error. Returns the error to throw. */
   private def withdrawn(started: Replacement, transaction: Transaction, error: Throwable): Throwable = {
-    transaction.isUndone = true
+    transaction.isUndone = Some(false)
     val isOwn = try {
       val isUndecided = Replacement.isUndecided(started, fs)
       undo(started, isOwn = true, isAlone = !started.isExclusive)
+      transaction.isUndone = Some(true)
       isUndecided
     } catch { case NonFatal(other) =>
       error.addSuppressed(other)
@@ -229,11 +199,18 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       throw changed(s"another statement, which $what: ${other.words}")
     }
 
-  /** Waits until no other statement can drop the partitions of the new files, because it has removed their last old files. */
-  private def awaitDrops(started: Replacement, transaction: Transaction): Unit = {
-    val folders = started.added.map(TableFiles.folderOf)
-    def mayDrop(other: Replacement) = other.isCommitted && other.done.isEmpty && other.emptied.exists(emptied => folders.exists(emptied.startsWith))
-    if (others(transaction).exists(mayDrop)) awaitOthers(mayDrop)
+  /** Returns the partitions that lose files and get none. */
+  private def emptied(going: Seq[FileStatus], coming: Seq[FileMove]): Iterable[TablePartitionSpec] = {
+    // A partition may have subdirectories.
+    def folders(of: Seq[Path]) = of.map(_.getParent).distinct.flatMap(Iterator.iterate(_)(_.getParent).takeWhile(_ != null)).map(_.toUri.getPath).toSet
+    val (losing, getting) = (folders(going.map(_.getPath)), folders(coming.map(_.to)))
+    known.collect { case (spec, folder) if losing(folder.toUri.getPath) && !getting(folder.toUri.getPath) => spec }
+  }
+
+  /** Waits until no other statement can drop partitions that get new files. */
+  private def awaitDrops(started: Replacement, filled: Set[TablePartitionSpec]): Unit = {
+    def mayDrop(other: Replacement) = other.name != started.name && other.mayDrop.exists(filled)
+    if (filled.nonEmpty && unfinished.exists(mayDrop)) awaitOthers(mayDrop)
   }
 
   /**
@@ -247,6 +224,20 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       throw changed(s"the partition ${defaultLocation(spec).getName}, which another statement has created since this one began")
     }
     fresh
+  }
+
+  /** Deletes files in the directories of new partitions, or throws an error because of them. */
+  private def deleteStrays(started: Replacement, transaction: Transaction, created: Seq[TablePartitionSpec], overwrites: Boolean): Unit = {
+    val found = Compat.inParallel(created.map(defaultLocation))(dataFiles)
+    if (found.exists(_.nonEmpty)) {
+      // Another statement may create the same partitions at the same time. It has recorded its files before it has moved them. Its record stays at least as long
+      // as this statement is undecided.
+      val recorded = others(transaction).flatMap(_.added).toSet
+      if (!Replacement.isUndecided(started, fs)) throw undoneByAnother()
+      val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
+      if (!overwrites) checkEmpty(created.zip(strays))
+      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
+    }
   }
 
   /** Returns the versions of all applications. Older records need not stay for them. */
@@ -271,15 +262,24 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       rename(move.from, move.to)
     }
     val full = going.map(_.getPath.getParent).toSet
-    create(coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec)))
+    val created = coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec))
+    // Another statement may have dropped a partition and created it in another directory.
+    create(created).find { case (folder, location) => folder.toUri.getPath != location.toUri.getPath }.foreach { case (folder, location) =>
+      throw changed(s"the partition of $folder in $location, where another statement has created it")
+    }
   }
 
   private def folderOf(spec: TablePartitionSpec): Path = known.getOrElse(spec, defaultLocation(spec))
 
-  private def create(created: Seq[(TablePartitionSpec, Path)]): Unit = if (created.nonEmpty) CreatedPartitions.create(session, table, created.map(_._1).filterNot(known.contains)) {
-    catalog.createPartitions(table.identifier, created.map {
-      case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
-    }, ignoreIfExists = true)
+  /** Creates partitions unless they exist. Returns the wanted and the actual directories of those that may be in another one. */
+  private def create(created: Seq[(TablePartitionSpec, Path)]): Seq[(Path, Path)] = if (created.isEmpty) Nil else {
+    val uncertain = created.filter { case (spec, folder) => !known.contains(spec) || folder.toUri.getPath != defaultLocation(spec).toUri.getPath }
+    val found = CreatedPartitions.create(session, table, uncertain.map(_._1)) {
+      catalog.createPartitions(table.identifier, created.map {
+        case (spec, folder) => CatalogTablePartition(spec, table.storage.copy(locationUri = Some(folder.toUri)))
+      }, ignoreIfExists = true)
+    }
+    uncertain.map(_._2).zip(found.map(of => new Path(of.location)))
   }
 
   /** Creates a partition without files, if it does not exist. If it existed before the replacement, it keeps its directory. */
@@ -287,9 +287,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     fs.mkdirs(folderOf(spec))
     create(Seq(spec -> folderOf(spec)))
   }
-
-  /** Drops the selected partitions that have no files. */
-  def dropWithoutFiles(selected: TablePartitionSpec => Boolean): Unit = dropEmpty(known.collect { case (spec, folder) if selected(spec) => folder }.toSeq.distinct)
 
   /**
    * Waits until other statements have finished their replacements. If a statement shows no sign of life for a time, it has crashed. Then completes or undoes
@@ -351,11 +348,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val decision = Replacement.decide(started, commits = false, isAlone, fs)
     if (decision.contains(false) || isOwn && decision.isEmpty) {
       Compat.inParallel(added)(fs.delete(_, false))
-      val folders = started.created.filter(_.keySet == table.partitionColumnNames.toSet).map(defaultLocation)
-      dropEmpty(folders)
-      // Another program may have created a file with the name of the directory.
-      folders.filter(children(_).isEmpty).foreach(deletesEmpty)
-      if (decision.nonEmpty) Replacement.finish(started, fs)
+      // Without a record, other statements would not wait.
+      if (decision.nonEmpty) {
+        dropEmpty(started, started.created)
+        // Another program may have created a file with the name of the directory.
+        unfilled(started.created.filter(isSpec).map(defaultLocation)).filter(children(_).isEmpty).foreach(deletesEmpty)
+        Replacement.finish(started, fs)
+      }
       Compat.refresh(session, table.identifier)
     }
     decision
@@ -366,12 +365,14 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * seals of the old files are removed, so that nobody takes deleted files for lost.
    */
   private def complete(committed: Replacement, isSealed: Boolean): Unit = {
-    val removed = pathsOf(committed, committed.removed)
+    // After a crash, the partition of deleted files may have been dropped.
+    val removed = pathsOf(committed, committed.removed, mustExist = false)
     val folders = removed.map(_.getParent).distinct
     committed.checkRestored(Compat.inParallel(folders)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     if (!isSealed) SealWriter.unsealRemoved(session, table, removed.groupBy(_.getParent))
     retire(committed.name, removed)
-    dropEmpty(Subdirectories.deleteEmpty(fs, folders, isPartition))
+    Subdirectories.deleteEmpty(fs, folders, isPartition)
+    dropEmpty(committed, committed.dropped)
     Replacement.finish(committed, fs)
     forget(committed)
   }
@@ -426,17 +427,17 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Returns the paths of files that a record names. Throws an error if a file does not belong to this table, so that nobody deletes it. */
-  private def pathsOf(of: Replacement, names: Set[String]): Seq[Path] = {
+  private def pathsOf(of: Replacement, names: Set[String], mustExist: Boolean = true): Seq[Path] = {
     lazy val folders = partitions.map(partition => new Path(partition.location).toUri.getPath).toSet
     def isInPartition(name: String) = Iterator.iterate(new Path(name).getParent)(_.getParent).takeWhile(_ != null).exists(folder => folders(folder.toUri.getPath))
     lazy val ownFolders = (location +: partitions.map(partition => new Path(partition.location))).flatMap(withoutLinks)
     val found = names.toSeq.map(name => name -> files.pathOf(name))
     // A symbolic link below the table may lead to files of others.
     val isOwn = found.map(_._2.getParent).distinct.map(folder => folder -> withoutLinks(folder).forall(real => ownFolders.exists(real.startsWith))).toMap
-    found.map { case (name, path) =>
-      if (!files.isBelow(name) && !isInPartition(name) || !isOwn(path.getParent)) throw Replacement.foreign(of, name)
-      path
-    }
+    def isForeign(name: String, path: Path) = !files.isBelow(name) && !isInPartition(name) || !isOwn(path.getParent)
+    val (foreign, own) = found.partition { case (name, path) => isForeign(name, path) }
+    foreign.find { case (_, path) => mustExist || fs.exists(path) }.foreach { case (name, _) => throw Replacement.foreign(of, name) }
+    own.map(_._2)
   }
 
   /** Returns the path of a local directory without symbolic links, or None on other file systems and if the directory does not exist. */
@@ -535,24 +536,33 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
 
   /**
-   * Drops those partitions whose directories have no files. A statement of the extension either finds the record of this one and waits, see `awaitDrops`, or
+   * Drops those partitions of a record that have no files. A statement of the extension either finds the record of this one and waits, see `awaitDrops`, or
    * this method finds its record and keeps the partition. Other programs may write files at the same time. Therefore, a directory is deleted only if it is
    * empty, and a partition with files is created again.
    */
-  private def dropEmpty(all: Seq[Path]): Unit = if (all.nonEmpty) {
-    val filling = unfinished.filterNot(_.isUndone).flatMap(_.added.map(TableFiles.folderOf)).toSet
-    val folders = all.filterNot(folder => filling(files.folderOf(new Path(folder, "file"))))
+  private def dropEmpty(of: Replacement, selected: Seq[TablePartitionSpec]): Unit = {
+    val specs = selected.filter(isSpec)
+    val folders = if (specs.isEmpty) Nil else unfilled(PartitionStore.of(session).find(table, specs).map(found => new Path(found.location)))
     val empty = folders.zip(Compat.inParallel(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
     val dropped = if (empty.isEmpty) Nil else partitions.filter { partition =>
       val folder = new Path(partition.location)
-      empty(folder.toUri.getPath) && children(folder).isEmpty
+      specs.contains(partition.spec) && empty(folder.toUri.getPath) && children(folder).isEmpty
     }
-    if (dropped.nonEmpty) {
+    // Another statement may have completed or undone this one too, and others no longer wait for it.
+    if (dropped.nonEmpty && !Replacement.isDone(of, fs)) {
       catalog.dropPartitions(table.identifier, dropped.map(_.spec), ignoreIfNotExists = true, purge = false, retainData = true)
       val used = Compat.inParallel(dropped.map(partition => new Path(partition.location)))(folder => !deletesEmpty(folder))
       val kept = dropped.zip(used).collect { case (partition, true) => partition }
       if (kept.nonEmpty) catalog.createPartitions(table.identifier, kept, ignoreIfExists = true)
     }
+  }
+
+  private def isSpec(values: TablePartitionSpec): Boolean = values.keySet == table.partitionColumnNames.toSet
+
+  /** Returns the directories into which no unfinished statement moves files. */
+  private def unfilled(folders: Seq[Path]): Seq[Path] = {
+    val filling = unfinished.filterNot(_.isUndone).flatMap(_.added.map(TableFiles.folderOf)).toSet
+    folders.filterNot(folder => filling(files.folderOf(new Path(folder, "file"))))
   }
 
   /** Deletes a directory, unless it is not empty. Returns whether the directory has no rows. */
@@ -561,31 +571,4 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def children(folder: Path): Seq[FileStatus] =
     BucketFiles.children(folder, fs).filterNot(file => BucketFiles.isHidden(file.getPath.getName))
-}
-
-/** Shows, once a second, that the statement of a replacement is working, so that no other statement takes it for crashed. */
-class Heartbeat(folder: Path, fs: FileSystem) extends AutoCloseable {
-
-  private val PauseMillis = 1000L
-  private val RecentNanos = TimeUnit.MILLISECONDS.toNanos(BucketingConf.recoverAfterMillis.min(10 * PauseMillis) / 2)
-
-  private val closed = new CountDownLatch(1)
-  @volatile private var last = System.nanoTime
-  private val thread = new Thread(() => while (!closed.await(PauseMillis, TimeUnit.MILLISECONDS)) {
-    val now = System.nanoTime
-    try {
-      Replacement.beat(folder, fs)
-      last = now
-    } catch { case NonFatal(_) => }
-  }, s"heartbeat of ${folder.getName}")
-  thread.setDaemon(true)
-  thread.start()
-
-  /** Returns whether no other statement can take this one for crashed, because the last heartbeat is recent. A paused process has none. */
-  def isRecent: Boolean = System.nanoTime - last < RecentNanos
-
-  override def close(): Unit = {
-    closed.countDown()
-    thread.join(PauseMillis)
-  }
 }

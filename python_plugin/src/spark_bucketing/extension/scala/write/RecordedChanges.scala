@@ -4,10 +4,12 @@ package write
 import scala.util.Try
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{BucketValidation, PartitionStore, StatementScope}
+import org.apache.spark.sql.bucketing.metadata.{BucketValidation, PartitionStore, StatementScope, StoredPartition}
 import org.apache.spark.sql.bucketing.read.CurrentReads
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
@@ -36,12 +38,14 @@ case class RecordedChange(of: LeafRunnableCommand, name: TableIdentifier) extend
     Try(Compat.catalog(session).getTableMetadata(name)).toOption.filter(CurrentReads.isChangeable).fold(of.run(session)) { table =>
       val log = new FileReplacement(session, table)
       log.awaitOthers()
-      unseal(session, table)
+      truncated(session, table).foreach(SealWriter.unseal(session, table, _))
       val rows = of.run(session)
+      // A statement may have sealed new files before they were deleted.
+      truncated(session, table).foreach(some => SealWriter.unsealRemoved(session, table, foldersOf(table, some).map(_ -> Nil).toMap))
       val changes = FileChanges(StatementScope(of.nodeName, Seq(StatementScope.Whole), None), Nil, Nil)
       try {
         // A statement that has committed in the meantime would conflict with this one until it is done.
-        log.awaitOthers()
+        log.awaitOthers(!_.statement.isAppend)
         log.run()(log.replace(_, changes)(_ => ())(_ => ()))
       } catch { case NonFatal(error) =>
         logWarning(s"Other sessions may read ${table.identifier.quotedString} as it was before ${of.nodeName}, until REFRESH TABLE.", error)
@@ -49,11 +53,14 @@ case class RecordedChange(of: LeafRunnableCommand, name: TableIdentifier) extend
       rows
     }
 
-  /** Removes the seals of the files that the statement deletes. Spark rejects it for external tables. */
-  private def unseal(session: SparkSession, table: CatalogTable): Unit = of match {
+  /** Returns the partitions whose files the statement deletes. Spark rejects it for external tables. */
+  private def truncated(session: SparkSession, table: CatalogTable): Option[Seq[StoredPartition]] = of match {
     case truncate: TruncateTableCommand if table.tableType == CatalogTableType.MANAGED =>
-      val values = truncate.partitionSpec.filter(_ => table.partitionColumnNames.nonEmpty).map(BucketValidation.stored(table, _))
-      SealWriter.unseal(session, table, PartitionStore.of(session).list(table, values.getOrElse(Map.empty)))
-    case _ =>
+      val values = truncate.partitionSpec.map(BucketValidation.stored(table, _)).getOrElse(Map.empty)
+      Some(if (table.partitionColumnNames.isEmpty) Nil else PartitionStore.of(session).list(table, values))
+    case _ => None
   }
+
+  private def foldersOf(table: CatalogTable, partitions: Seq[StoredPartition]): Seq[Path] =
+    if (table.partitionColumnNames.isEmpty) Seq(new Path(table.location)) else partitions.map(of => new Path(of.location))
 }

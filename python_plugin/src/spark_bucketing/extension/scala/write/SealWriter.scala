@@ -94,9 +94,12 @@ object SealWriter extends Logging {
       val digest = FilesDigest.of(rest)
       val isSealed = all._2.isEmpty && files.isReliable && ours.subsetOf(rest) && spec.fits(table.dataSchema) &&
         current.forall(file => BucketFiles.bucketOf(file.getPath.getName, spec.hash).isDefined)
-      if (before.exists(_.files == digest) || files.own.exists(file => replaced(names.nameOf(file.getPath)))) before
+      // The seal may be that of this statement, from the first time. Without files that another statement has replaced since, readers would take them for lost.
+      def earlier = before.filter(seal => isFirst || seal.missing(current) == 0)
+      if (before.exists(_.files == digest)) before
+      else if (files.own.exists(file => replaced(names.nameOf(file.getPath)))) earlier
       else if (isSealed && (isProven(rest -- ours) || isProven(named.foldLeft(rest -- ours)(_ -- _)))) Some(Seal(spec, digest))
-      else if (files.kept.isEmpty || !isFirst) before.filter(_.spec == spec)
+      else if (files.kept.isEmpty || !isFirst) earlier.filter(_.spec == spec)
       else None
     }
 
