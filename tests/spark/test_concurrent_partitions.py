@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from local_files import failing, held, while_held
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from test_concurrent_row_changes import (
     BEGIN,
@@ -185,7 +186,10 @@ def test_insert_into_a_partition_that_others_create_in_another_directory(
         operation.open()
         error = inserting.result()
     ids = [row[0] for row in session(spark).sql("select id from shared where ds = 'p9' order by id").collect()]
-    assert ids == ([1002] if CLEAR.search(str(error)) else [1001, 1002]), layout
+    expected = [1002] if CLEAR.search(str(error)) else [1001, 1002]
+    assert ids == expected, layout
+    run(spark, "insert into shared values (1003, 4, 'p9')")
+    assert session(spark).sql("select * from shared where ds = 'p9'").count() == len(expected) + 1
 
 
 @BOTH
@@ -217,6 +221,8 @@ def test_truncate_leaves_no_seal_of_files_that_it_deletes(spark: SparkSession, l
         truncating.result()
     assert session(spark).sql("select * from shared where ds = 'p0'").collect() == [], layout
     run(spark, f"insert into shared values {value}")
+    with pytest.raises(AnalysisException):
+        run(spark, "truncate table shared partition (v = 1)")
 
 
 @BOTH

@@ -181,7 +181,7 @@ object Replacement extends Logging {
 
   // Caches the lists of files, because a record never changes and its name is unique. The weight is the number of names.
   private val known = CacheBuilder.newBuilder().maximumWeight(200000)
-    .weigher[String, Lists]((_, of) => 10 + of.added.size + of.removed.size).build[String, Lists]()
+    .weigher[String, Lists]((_, of) => 10 + of.added.size + of.removed.size + of.created.size + of.dropped.size).build[String, Lists]()
 
   /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
@@ -387,7 +387,7 @@ object Replacement extends Logging {
     val isAppend = Option(json.get("appends")).exists(_.booleanValue)
     val statement = StatementScope(textOf("operation").getOrElse("a statement"), textOf("user").getOrElse("an unknown user"),
       if (isAppend) None else Some(elements(json.get("partitions")).fold(Set(StatementScope.Whole))(_.map(value).toSet)), textOf("spec"))
-    Lists(names("added"), names("removed"), partitions("created"), partitions("dropped"), statement, Option(json.get("exclusive")).exists(_.booleanValue), Option(json.get("versions")).fold(Map.empty[String, Long]) { versions =>
+    Lists(names("added"), names("removed"), partitions("created"), if (json.has("dropped")) partitions("dropped") else Nil, statement, Option(json.get("exclusive")).exists(_.booleanValue), Option(json.get("versions")).fold(Map.empty[String, Long]) { versions =>
       versions.fieldNames.asScala.map(app => app -> versions.get(app).longValue).toMap
     })
   }

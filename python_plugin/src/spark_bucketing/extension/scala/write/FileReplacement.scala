@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, PartitionStore, Replacement, RetainedFiles, StatementScope, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, RetainedFiles, StatementScope, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.internal.SQLConf
@@ -329,12 +329,15 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def unfinished: Seq[Replacement] = Replacement.records(location, conf).filter(_.done.isEmpty)
 
-  private def recover(other: Replacement, isForced: Boolean): String =
-    if (other.isCommitted || undo(other, isOwn = false, isAlone = isForced).contains(true)) {
-      complete(other.copy(decision = Some(true)), isSealed = false)
+  private def recover(other: Replacement, isForced: Boolean): String = {
+    // It may drop partitions, so this statement must list them later.
+    val recovering = new FileReplacement(session, table)
+    if (other.isCommitted || recovering.undo(other, isOwn = false, isAlone = isForced).contains(true)) {
+      recovering.complete(other.copy(decision = Some(true)), isSealed = false)
       refresh()
       "completed"
     } else "undone"
+  }
 
   /**
    * Undoes a replacement, unless it is committed: deletes the new files, so that the table keeps the old files.
@@ -352,7 +355,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       if (decision.nonEmpty) {
         dropEmpty(started, started.created)
         // Another program may have created a file with the name of the directory.
-        unfilled(started.created.filter(isSpec).map(defaultLocation)).filter(children(_).isEmpty).foreach(deletesEmpty)
+        unfilled(started.created.filter(isSpec))(defaultLocation).map(defaultLocation).filter(children(_).isEmpty).foreach(deletesEmpty)
         Replacement.finish(started, fs)
       }
       Compat.refresh(session, table.identifier)
@@ -428,9 +431,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Returns the paths of files that a record names. Throws an error if a file does not belong to this table, so that nobody deletes it. */
   private def pathsOf(of: Replacement, names: Set[String], mustExist: Boolean = true): Seq[Path] = {
-    lazy val folders = partitions.map(partition => new Path(partition.location).toUri.getPath).toSet
+    // Others may have dropped a partition since this statement moved a file into its directory.
+    lazy val locations = (partitions.map(partition => new Path(partition.location)) ++ known.values).distinct
+    lazy val folders = locations.map(_.toUri.getPath).toSet
     def isInPartition(name: String) = Iterator.iterate(new Path(name).getParent)(_.getParent).takeWhile(_ != null).exists(folder => folders(folder.toUri.getPath))
-    lazy val ownFolders = (location +: partitions.map(partition => new Path(partition.location))).flatMap(withoutLinks)
+    lazy val ownFolders = (location +: locations).flatMap(withoutLinks)
     val found = names.toSeq.map(name => name -> files.pathOf(name))
     // A symbolic link below the table may lead to files of others.
     val isOwn = found.map(_._2.getParent).distinct.map(folder => folder -> withoutLinks(folder).forall(real => ownFolders.exists(real.startsWith))).toMap
@@ -541,13 +546,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * empty, and a partition with files is created again.
    */
   private def dropEmpty(of: Replacement, selected: Seq[TablePartitionSpec]): Unit = {
-    val specs = selected.filter(isSpec)
-    val folders = if (specs.isEmpty) Nil else unfilled(PartitionStore.of(session).find(table, specs).map(found => new Path(found.location)))
-    val empty = folders.zip(Compat.inParallel(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
-    val dropped = if (empty.isEmpty) Nil else partitions.filter { partition =>
-      val folder = new Path(partition.location)
-      specs.contains(partition.spec) && empty(folder.toUri.getPath) && children(folder).isEmpty
-    }
+    val specs = selected.filter(isSpec).toSet
+    def areEmpty[A](some: Seq[A])(folder: A => Path): Seq[A] =
+      some.zip(Compat.inParallel(some.map(folder))(children)).collect { case (of, Seq()) => of }
+    def location(of: CatalogTablePartition) = new Path(of.location)
+    val dropped = if (areEmpty(specs.toSeq)(folderOf).isEmpty) Nil
+      else areEmpty(unfilled(partitions.filter(of => specs(of.spec)))(location))(location)
     // Another statement may have completed or undone this one too, and others no longer wait for it.
     if (dropped.nonEmpty && !Replacement.isDone(of, fs)) {
       catalog.dropPartitions(table.identifier, dropped.map(_.spec), ignoreIfNotExists = true, purge = false, retainData = true)
@@ -559,10 +563,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def isSpec(values: TablePartitionSpec): Boolean = values.keySet == table.partitionColumnNames.toSet
 
-  /** Returns the directories into which no unfinished statement moves files. */
-  private def unfilled(folders: Seq[Path]): Seq[Path] = {
+  /** Returns the partitions into which no unfinished statement moves files. */
+  private def unfilled[A](partitions: Seq[A])(folder: A => Path): Seq[A] = if (partitions.isEmpty) Nil else {
     val filling = unfinished.filterNot(_.isUndone).flatMap(_.added.map(TableFiles.folderOf)).toSet
-    folders.filterNot(folder => filling(files.folderOf(new Path(folder, "file"))))
+    partitions.filterNot(of => filling(files.folderOf(new Path(folder(of), "file"))))
   }
 
   /** Deletes a directory, unless it is not empty. Returns whether the directory has no rows. */

@@ -38,12 +38,12 @@ case class RecordedChange(of: LeafRunnableCommand, name: TableIdentifier) extend
     Try(Compat.catalog(session).getTableMetadata(name)).toOption.filter(CurrentReads.isChangeable).fold(of.run(session)) { table =>
       val log = new FileReplacement(session, table)
       log.awaitOthers()
-      truncated(session, table).foreach(SealWriter.unseal(session, table, _))
+      if (truncates(table)) SealWriter.unseal(session, table, truncated(session, table))
       val rows = of.run(session)
-      // A statement may have sealed new files before they were deleted.
-      truncated(session, table).foreach(some => SealWriter.unsealRemoved(session, table, foldersOf(table, some).map(_ -> Nil).toMap))
       val changes = FileChanges(StatementScope(of.nodeName, Seq(StatementScope.Whole), None), Nil, Nil)
       try {
+        // A statement may have sealed new files before they were deleted.
+        if (truncates(table)) SealWriter.unsealRemoved(session, table, foldersOf(table, truncated(session, table)).map(_ -> Nil).toMap)
         // A statement that has committed in the meantime would conflict with this one until it is done.
         log.awaitOthers(!_.statement.isAppend)
         log.run()(log.replace(_, changes)(_ => ())(_ => ()))
@@ -53,12 +53,13 @@ case class RecordedChange(of: LeafRunnableCommand, name: TableIdentifier) extend
       rows
     }
 
-  /** Returns the partitions whose files the statement deletes. Spark rejects it for external tables. */
-  private def truncated(session: SparkSession, table: CatalogTable): Option[Seq[StoredPartition]] = of match {
-    case truncate: TruncateTableCommand if table.tableType == CatalogTableType.MANAGED =>
-      val values = truncate.partitionSpec.map(BucketValidation.stored(table, _)).getOrElse(Map.empty)
-      Some(if (table.partitionColumnNames.isEmpty) Nil else PartitionStore.of(session).list(table, values))
-    case _ => None
+  /** Returns whether the statement deletes files. Spark rejects it for external tables. */
+  private def truncates(table: CatalogTable): Boolean = of.isInstanceOf[TruncateTableCommand] && table.tableType == CatalogTableType.MANAGED
+
+  private def truncated(session: SparkSession, table: CatalogTable): Seq[StoredPartition] = of match {
+    case truncate: TruncateTableCommand if table.partitionColumnNames.nonEmpty =>
+      PartitionStore.of(session).list(table, truncate.partitionSpec.map(BucketValidation.stored(table, _)).getOrElse(Map.empty))
+    case _ => Nil
   }
 
   private def foldersOf(table: CatalogTable, partitions: Seq[StoredPartition]): Seq[Path] =

@@ -137,7 +137,7 @@ object SealWriter extends Logging {
   def unsealRemoved(session: SparkSession, planned: CatalogTable, removed: Map[Path, Seq[Path]]): Unit = if (removed.nonEmpty && planned.bucketSpec.isDefined) {
     val table = Compat.current(session, planned)
     val gone = removed.map { case (folder, files) => folder.toUri.getPath -> files.map(_.getName).toSet }
-    def isStale(seal: Option[Either[String, Seal]], location: String) = gone.get(new Path(location).toUri.getPath).exists { names =>
+    def isStale(seal: Option[Either[String, Seal]], location: String) = seal.isDefined && gone.get(new Path(location).toUri.getPath).exists { names =>
       val files = PartitionFiles.children(table, new Path(location), Compat.hadoopConf(session))._1.filterNot(file => names(file.getPath.getName))
       !seal.exists(_.exists(_.files == PartitionFiles.digest(files)))
     }
