@@ -115,8 +115,9 @@ object BucketValidation {
 
   /** Returns partition values in the metastore's format for their types, for example 1 for '01' in an INT column. */
   def stored(table: CatalogTable, values: TablePartitionSpec): TablePartitionSpec = values.map { case (column, value) =>
-    val dataType = table.partitionSchema.find(field => SQLConf.get.resolver(field.name, column)).get.dataType
-    val typed = PartitioningUtils.castPartitionSpec(value, dataType, SQLConf.get)
+    val field = table.partitionSchema.find(field => SQLConf.get.resolver(field.name, column)).getOrElse(throw refused(table, s"$column in the PARTITION clause",
+      s"the partition columns ${table.partitionColumnNames.mkString(", ")}", "use values of these columns"))
+    val typed = PartitioningUtils.castPartitionSpec(value, field.dataType, SQLConf.get)
     val text = Cast(typed, StringType, Option(SQLConf.get.sessionLocalTimeZone)).eval()
     column -> (if (text == null) null else text.toString)
   }

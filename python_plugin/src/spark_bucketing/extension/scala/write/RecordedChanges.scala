@@ -53,8 +53,12 @@ case class RecordedChange(of: LeafRunnableCommand, name: TableIdentifier) extend
       rows
     }
 
-  /** Returns whether the statement deletes files. Spark rejects it for external tables. */
-  private def truncates(table: CatalogTable): Boolean = of.isInstanceOf[TruncateTableCommand] && table.tableType == CatalogTableType.MANAGED
+  /** Returns whether the statement deletes files. Spark rejects external tables, and columns that are not partition columns. */
+  private def truncates(table: CatalogTable): Boolean = of match {
+    case truncate: TruncateTableCommand => table.tableType == CatalogTableType.MANAGED &&
+      truncate.partitionSpec.forall(_.keys.forall(column => table.partitionColumnNames.exists(_.equalsIgnoreCase(column))))
+    case _ => false
+  }
 
   private def truncated(session: SparkSession, table: CatalogTable): Seq[StoredPartition] = of match {
     case truncate: TruncateTableCommand if table.partitionColumnNames.nonEmpty =>
