@@ -136,6 +136,10 @@ class Cost(NamedTuple):
     bytes: int = 0
 
 
+# No run, because the engine cannot do the step, or because the step is that of another table.
+SKIPPED = Cost(Run([], 0, 0, 0, 0, 0))
+
+
 class Results:
     """The costs of the steps of a part, by step and engine."""
 
@@ -148,7 +152,7 @@ class Results:
         expected = costs[self.engines[0]].run.rows
         for engine in self.engines:
             found = costs[engine].run.rows
-            if compare and found != expected:
+            if compare and costs[engine] is not SKIPPED and found != expected:
                 self.wrong.append(f"{step}, {engine}: found {found[:5]}, expected {expected[:5]}")
             if counts:
                 self.costs.setdefault(step, {}).setdefault(engine, []).append(costs[engine])
@@ -170,7 +174,7 @@ def median(costs: Sequence[Cost], figure: Callable[[Cost], float]) -> float:
 
 def times(costs: list[Cost]) -> str:
     """Return the median seconds, and the median CPU seconds."""
-    if not costs[0].run.seconds:
+    if costs[0] is SKIPPED:
         return "-"
     return f"{median(costs, lambda cost: cost.run.seconds):.2f} ({median(costs, lambda cost: cost.run.cpu):.1f})"
 
@@ -183,12 +187,14 @@ def modelled(costs: list[Cost]) -> str:
 def shape_of(costs: list[Cost]) -> str:
     """Return the last numbers of exchanges, sorts and jobs."""
     run = costs[-1].run
+    if costs[-1] is SKIPPED:
+        return "-"
     return f"{run.exchanges}, {run.sorts}, {run.jobs}"
 
 
 def written(costs: list[Cost]) -> str:
     """Return the median numbers of jobs and of new files, and the median size of these files."""
-    if not costs[0].run.seconds:
+    if costs[0] is SKIPPED:
         return "-"
     jobs, files, size = (
         median(costs, figure) for figure in (lambda c: c.run.jobs, lambda c: c.files, lambda c: c.bytes)
@@ -205,7 +211,9 @@ def measured(process: Process, table: str, *statements: str) -> Cost:
 
 
 def queried(process: Process, text: str) -> Cost:
-    """Run a query."""
+    """Run a query, except windows that use the order of stock buckets, where Comet 1.2.0 fails."""
+    if process.engine is STOCK_COMET and " over (" in text:
+        return SKIPPED
     return Cost(process.run(text))
 
 
@@ -252,7 +260,7 @@ def joins(options: argparse.Namespace, folder: Path, wrong: list[str]) -> None:
 def _write(process: Process, table: Table) -> Cost:
     if table.name == "fine" and process.engine.format in ("plain", "delta"):
         process.run("create view fine as select * from lineitem")
-        return Cost(Run([], 0, 0, 0, 0, 0))
+        return SKIPPED
     process.run(f"drop table if exists {table.name}", *create(process.engine, table))
     return filled(process, table)
 

@@ -143,6 +143,8 @@ def calls(folder: Path) -> Counter[str]:
 
 
 def _heap(spark: SparkSession) -> int:
+    # Python releases the query's objects in a thread of its own.
+    time.sleep(1)
     jvm: Any = spark.sparkContext._jvm
     runtime = jvm.java.lang.Runtime.getRuntime()
     for _ in range(3):

@@ -65,11 +65,10 @@ object SealedFolders {
 
   /** Returns the successive files of the same directory. Spark lists one directory after another, and comparing takes less time than grouping 100,000 files. */
   private def runs(files: Array[PartitionedFile]): Seq[Array[PartitionedFile]] = {
-    def isInFolderOf(one: String, other: String) = {
-      val end = one.lastIndexOf('/')
-      end == other.lastIndexOf('/') && one.regionMatches(0, other, 0, end)
-    }
-    val starts = files.indices.filter(i => i == 0 || !isInFolderOf(files(i).urlEncodedPath, files(i - 1).urlEncodedPath))
+    // The files of a partition are in one directory, and share the object with the partition's values.
+    def isInFolderOf(one: PartitionedFile, other: PartitionedFile) =
+      (one.partitionValues eq other.partitionValues) && (one.partitionValues.numFields > 0 || BucketFiles.folderOf(one) == BucketFiles.folderOf(other))
+    val starts = files.indices.filter(i => i == 0 || !isInFolderOf(files(i), files(i - 1)))
     starts.zip(starts.drop(1) :+ files.length).map { case (start, end) => files.slice(start, end) }
   }
 

@@ -59,8 +59,8 @@ class TableListing private (
   private def key(directory: Path) =
     new Path(directory, if (changed.isEmpty) id else changed.getOrElse(files.folderOf(new Path(directory, "file")), id))
 
-  override def getLeafFiles(directory: Path): Option[Array[FileStatus]] = cache.getLeafFiles(key(directory))
-  override def putLeafFiles(directory: Path, found: Array[FileStatus]): Unit = cache.putLeafFiles(key(directory), found)
+  override def getLeafFiles(directory: Path): Option[Array[FileStatus]] = cache.getLeafFiles(key(directory)).map(PackedFiles.unpack)
+  override def putLeafFiles(directory: Path, found: Array[FileStatus]): Unit = cache.putLeafFiles(key(directory), PackedFiles.pack(found))
   override def invalidateAll(): Unit = cache.invalidateAll()
 
   /** Whether a replacement has been decided, or its files have been deleted, since this listing. Until an undone one is done, readers ignore its files. */
