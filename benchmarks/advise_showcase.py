@@ -22,8 +22,6 @@ from bench_project import COMMAND, ROOT, change_configs, project_options
 from rich.console import Console
 from rich.table import Table
 
-from spark_bucketing.edits import ConfigChange
-
 _STOCK = {"bucketed_table": "table", "bucketed_incremental": "incremental"}
 _OURS = ("clustered_by", "buckets", "sorted_by", "bucket_hash", "on_bucket_change", "write_tasks")
 
@@ -59,19 +57,16 @@ def main() -> None:
 
 
 def _remove_buckets(folder: Path) -> list[dict[str, Any]]:
-    """Remove the bucket keys from all configs, and return the manifest's models with their original configs."""
+    """Set the bucket keys of all configs to none, and return the manifest's models with their original configs."""
     subprocess.run([Path(sys.executable).with_name("dbt"), "--quiet", "parse", *project_options(folder)], check=True)
     manifest = json.loads((folder / "target" / "manifest.json").read_text())
     nodes = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
-    changes = [
-        ConfigChange(
-            node["unique_id"],
-            {"materialized": _STOCK[node["config"]["materialized"]], "file_format": "parquet"}
-            | {key: None for key in _OURS if key in node["config"]},
-        )
+    changes = {
+        node["unique_id"]: {"materialized": _STOCK[node["config"]["materialized"]], "file_format": "parquet"}
+        | {key: None for key in _OURS if key in node["config"]}
         for node in nodes
         if node["config"]["materialized"] in _STOCK
-    ]
+    }
     change_configs(folder, manifest, changes)
     return nodes
 

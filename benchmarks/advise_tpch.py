@@ -27,8 +27,6 @@ from tables import WrongRowsError, generate
 from tpch import all_jobs
 from tpch_project import VARIANTS, layouts, make_project, queries, table_names
 
-from spark_bucketing.edits import ConfigChange
-
 MIB = 2**20
 
 
@@ -89,7 +87,7 @@ def _apply_advice(folder: Path, target_file_size: str, smallest: str) -> dict[st
 def _apply_layout(folder: Path, layout: str) -> dict[str, Any]:
     """Apply one of the hand-written TPC-H layouts."""
     manifest = json.loads((folder / "before" / "target" / "manifest.json").read_text())
-    changes = [ConfigChange(f"model.tpch.{table}", config) for table, config in layouts()[layout].items()]
+    changes = {f"model.tpch.{table}": config for table, config in layouts()[layout].items()}
     change_configs(folder / "after", manifest, changes)
     return {}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.edits import ConfigChange, apply, plan_edits
+from spark_bucketing.edits import apply, plan_edits
 
 ROOT = Path(__file__).parents[1]
 COMMAND = str(Path(sys.executable).with_name("spark-bucketing"))
@@ -96,7 +96,7 @@ def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
         return processes.submit(function, *arguments).result()
 
 
-def change_configs(project: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]) -> None:
+def change_configs(project: Path, manifest: Mapping[str, Any], changes: Mapping[str, Mapping[str, object]]) -> None:
     """Edit the configs of models in the project's files.
 
     Raises:

@@ -14,7 +14,7 @@ from dbt.cli.main import dbtRunner
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
-from spark_bucketing.edits import ConfigChange, FileEdit, Refusal, apply, plan_edits, unified_diff
+from spark_bucketing.edits import FileEdit, Refusal, apply, plan_edits, unified_diff
 from spark_bucketing.errors import ProjectError
 
 BUCKETED = {"materialized": "bucketed_table", "buckets": 8}
@@ -50,7 +50,7 @@ class Project:
 
     def planned(self, wanted: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[FileEdit], Sequence[Refusal]]:
         """Return the edits that give models these keys, and the refusals."""
-        return plan_edits(self.folder, self.manifest, [ConfigChange(model, config) for model, config in wanted.items()])
+        return plan_edits(self.folder, self.manifest, wanted)
 
 
 @pytest.fixture
@@ -62,23 +62,12 @@ VERSIONS = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    con
 IN_YAML = {"patch_path": "shop://models/shop.yml"}
 
 
-@pytest.mark.parametrize(
-    ("properties", "wanted", "reason"),
-    [
-        ("models: []", {"tags": ["a"]}, "merges tags"),
-        (VERSIONS, {"b": 2}, "which share b in their properties"),
-        ("models: []", {"files": None}, "dbt_project.yml sets files (models)"),
-    ],
-)
-def test_key_that_no_edit_can_set_is_refused(
-    properties: str, wanted: dict[str, Any], reason: str, project: Project
-) -> None:
-    project.write("dbt_project.yml", "models: {+files: 4}\n")
-    project.write("models/shop.yml", properties)
-    version = {"version": 1} if properties == VERSIONS else {}
-    model = project.model("m", "{{ config(files=8) }}", **IN_YAML, **version)
-    edits, (refusal,) = project.planned({model: wanted})
-    assert edits == [] and refusal.model == model and refusal.instead and reason in refusal.reason
+def test_key_that_versions_share_is_refused(project: Project) -> None:
+    project.write("models/shop.yml", VERSIONS)
+    model = project.model("m", "{{ config(files=8) }}", **IN_YAML, version=1)
+    edits, (refusal,) = project.planned({model: {"b": 2}})
+    assert edits == [] and refusal.model == model and refusal.instead
+    assert "which share b in their properties" in refusal.reason
 
 
 def test_models_can_share_a_properties_file(project: Project) -> None:
@@ -177,7 +166,7 @@ def test_failed_write_restores_the_files_written_before(
     assert written(project) == [edit.before for edit in edits]
 
 
-WANTED = {"materialized": "bucketed_table", "buckets": 8, "clustered_by": ["k"], "on_schema_change": None}
+WANTED = {"materialized": "bucketed_table", "buckets": 8, "clustered_by": ["k"]}
 FILES = yaml.safe_load((REPOSITORY / "tests" / "cases" / "edits" / "project.yml").read_text())
 LEFT_TO_THE_USER = {
     "model.p.logic": "The model's config() call sets buckets with a Jinja expression.",
@@ -194,7 +183,7 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
         (project / name).write_bytes(text.encode())
     manifest = parsed(project)
     before = configs(manifest)
-    changes = [ConfigChange(model, WANTED) for model in before]
+    changes = dict.fromkeys(before, WANTED)
     edits, refusals = plan_edits(project, manifest, changes)
     assert {refusal.model: refusal.reason for refusal in refusals} == LEFT_TO_THE_USER
     models = ("none", "of_the_folder", "in_sql", "in_a_mapping", "in_both", "reads", "versioned_v1")
@@ -203,8 +192,7 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
     # The YAML keeps the value that the SQL overrides.
     assert "config: {buckets: 8, clustered_by: [k], materialized: view}" in (project / "models/models.yml").read_text()
     after = configs(manifest := parsed(project))
-    wanted = WANTED | {"on_schema_change": "ignore"}
-    assert after == {name: of if name in LEFT_TO_THE_USER else {**of, **wanted} for name, of in before.items()}
+    assert after == {name: of if name in LEFT_TO_THE_USER else {**of, **WANTED} for name, of in before.items()}
     assert plan_edits(project, manifest, changes)[0] == []
 
 

@@ -47,7 +47,7 @@ from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.checker import TimeLimit
 from spark_bucketing.checks.project import Project, about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.checks.stub_tables import StubTables
-from spark_bucketing.edits import ConfigChange, apply, plan_edits
+from spark_bucketing.edits import apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.plan.planner import Planner, StubPlanner
@@ -108,7 +108,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
 def _with_edits(advice: Advice, manifest: Path, project_dir: Path, applied: bool) -> Advice:
     if not advice.changes:
         return advice
-    changes = [ConfigChange(change.unique_id, change.config) for change in advice.changes]
+    changes = {change.unique_id: change.config for change in advice.changes}
     edits, refusals = plan_edits(project_dir, json.loads(manifest.read_text(encoding="utf-8")), changes)
     if applied:
         apply(project_dir, edits)

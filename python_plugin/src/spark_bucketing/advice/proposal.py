@@ -165,9 +165,8 @@ def _config(node: Node, spec: BucketSpec, evolves: bool) -> dict[str, object]:
         "clustered_by": list(spec.bucket_columns),
         "buckets": spec.num_buckets,
     }
-    sorted_by = list(spec.sort_columns) if spec.sort_columns != spec.bucket_columns else None
-    if sorted_by or node.config.get("sorted_by") is not None:
-        config["sorted_by"] = sorted_by
+    if spec.sort_columns != spec.bucket_columns or node.config.get("sorted_by") is not None:
+        config["sorted_by"] = list(spec.sort_columns)
     if node.config.get("bucket_hash", "hive") != spec.bucket_hash:
         config["bucket_hash"] = spec.bucket_hash
     if is_incremental(node):

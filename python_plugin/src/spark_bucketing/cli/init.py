@@ -19,7 +19,7 @@ from spark_bucketing.advice.first_models import FirstModels, commands, first_mod
 from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
-from spark_bucketing.edits import ConfigChange, FileEdit, apply, unified_diff
+from spark_bucketing.edits import FileEdit, apply, unified_diff
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
@@ -179,7 +179,7 @@ def _edits_of(target: Target, changes: Sequence[ProposedSpec]) -> tuple[list[Fil
     if not changes:
         return [], []
     with in_folder(target.project_dir):
-        configs = [ConfigChange(change.unique_id, change.config) for change in changes]
+        configs = {change.unique_id: change.config for change in changes}
         return config_edits(target.project_dir, read_models(target), configs)
 
 

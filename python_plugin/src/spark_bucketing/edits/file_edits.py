@@ -1,4 +1,4 @@
-"""Define config changes, file edits and refused changes; format config values; write files, and show them as a diff."""
+"""Define file edits and refused changes; format config values; write files, and show them as a diff."""
 
 from __future__ import annotations
 
@@ -17,14 +17,6 @@ from typing import Any
 import yaml
 
 from spark_bucketing.errors import ProjectError
-
-
-@dataclass(frozen=True)
-class ConfigChange:
-    """New values for the config keys of one model."""
-
-    model: str  # unique id in the manifest
-    config: Mapping[str, object]  # values by key; None removes the key
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from spark_bucketing.edits.file_edits import CannotEditError, ConfigChange, FileEdit, Refusal, in_yaml, read
+from spark_bucketing.edits.file_edits import CannotEditError, FileEdit, Refusal, in_yaml, read
 from spark_bucketing.edits.sql_config import config_block, config_calls, edit_sql
 from spark_bucketing.edits.yaml_files import edit_properties, read_properties
 
-# dbt merges the values of these keys from all places, so a single edit does not determine the result.
-_ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})
-
 
 def plan_edits(
-    project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
+    project_dir: Path, manifest: Mapping[str, Any], changes: Mapping[str, Mapping[str, object]]
 ) -> tuple[list[FileEdit], list[Refusal]]:
-    """Plan the file edits that implement config changes to models, and return them with the refused changes.
+    """Plan the file edits that set config keys of models, by unique id, and return them with the refused changes.
 
     A key is edited where it is already set: in the SQL's config() call, which takes precedence, or in the YAML
     properties. A new key goes into an existing config() call, else into the config of the properties, else into a new
@@ -28,13 +23,13 @@ def plan_edits(
     """
     files: dict[Path, FileEdit] = {}
     refusals = []
-    for change in changes:
-        model = _ChangedModel(project_dir, manifest, change, files)
+    for unique_id, config in changes.items():
+        model = _ChangedModel(project_dir, manifest, unique_id, config, files)
         try:
             model.refuse_foreign()
             files |= {path: replace(files[path], after=text) for path, text in model.edited().items()}
         except CannotEditError as error:
-            refusals.append(Refusal(change.model, str(error), model.by_hand()))
+            refusals.append(Refusal(unique_id, str(error), model.by_hand()))
     return [edit for _, edit in sorted(files.items()) if edit.after != edit.before], refusals
 
 
@@ -42,10 +37,15 @@ class _ChangedModel:
     """A model, as described in the manifest, and a change of its config."""
 
     def __init__(
-        self, project_dir: Path, manifest: Mapping[str, Any], change: ConfigChange, files: dict[Path, FileEdit]
+        self,
+        project_dir: Path,
+        manifest: Mapping[str, Any],
+        unique_id: str,
+        config: Mapping[str, object],
+        files: dict[Path, FileEdit],
     ) -> None:
-        self.entry: Mapping[str, Any] = (manifest.get("nodes") or {}).get(change.model) or {}
-        self.config, self._project_dir, self._files = change.config, project_dir, files
+        self.entry: Mapping[str, Any] = (manifest.get("nodes") or {}).get(unique_id) or {}
+        self.config, self._project_dir, self._files = config, project_dir, files
         self._macros: Mapping[str, Any] = manifest.get("macros") or {}
         project = str((manifest.get("metadata") or {}).get("project_name") or "")
         self._is_foreign = bool(project) and str(self.entry.get("package_name", project)) != project
@@ -55,7 +55,7 @@ class _ChangedModel:
         self._properties = Path(patch.partition("://")[2]) if patch else None
 
     def refuse_foreign(self) -> None:
-        """Raise an error unless the node is a SQL model of this project, and the change determines its config."""
+        """Raise an error unless the node is a SQL model of this project, and no macro that it calls sets its config."""
         if not self.entry:
             raise CannotEditError("The manifest does not contain this model.")
         if self.entry.get("resource_type", "model") != "model":
@@ -70,11 +70,6 @@ class _ChangedModel:
         for name, sql in self._called_macros():
             if config_calls(sql).number:
                 raise CannotEditError(f"The model calls the macro {name}, which calls config().")
-        if added_up := sorted(_ADDED_UP & self.config.keys()):
-            raise CannotEditError(
-                f"dbt merges {', '.join(added_up)} from all places that set it, so an edit in one place does not "
-                "determine the result."
-            )
 
     def edited(self) -> dict[Path, str]:
         """Return the edited texts of the model's files."""
@@ -84,11 +79,6 @@ class _ChangedModel:
         edited = {path: edit_sql(sql, in_sql)} if in_sql else {}
         if in_properties and self._properties is not None:
             edited[self._properties] = edit_properties(self.text(self._properties), self._name, in_properties)
-        for key, value in self.config.items():
-            if value is None and (above := self._above(key)):
-                raise CannotEditError(
-                    f"dbt_project.yml sets {key} ({above}), which a model can override but not unset."
-                )
         return edited
 
     def text(self, path: Path) -> str:
@@ -111,22 +101,15 @@ class _ChangedModel:
 
     def by_hand(self) -> str:
         """Return the config that the user can add by hand."""
-        given = {key: value for key, value in self.config.items() if value is not None}
-        gone = [key for key, value in self.config.items() if value is None]
-        without = f"\nremove: {', '.join(gone)}" if gone else ""
         if self._is_python:
-            return f"dbt.config({', '.join(f'{key}={value!r}' for key, value in given.items())}){without}"
+            return f"dbt.config({', '.join(f'{key}={value!r}' for key, value in self.config.items())})"
         if self._is_foreign:
-            path = ["models", *self._fqn]
+            # The names that select the model in dbt_project.yml, starting with the project's name.
+            path = ["models", *(self.entry.get("fqn") or ())]
             lines = ["  " * depth + f"{part}:" for depth, part in enumerate(path)]
-            lines += ["  " * len(path) + f"+{key}: {in_yaml(value)}" for key, value in given.items()]
-            return "\n".join(["# dbt_project.yml", *lines]) + without
-        return config_block(given) + without
-
-    @property
-    def _fqn(self) -> list[str]:
-        """Return the names that select the model in dbt_project.yml, starting with the project's name."""
-        return [str(part) for part in self.entry.get("fqn") or ()]
+            lines += ["  " * len(path) + f"+{key}: {in_yaml(value)}" for key, value in self.config.items()]
+            return "\n".join(["# dbt_project.yml", *lines])
+        return config_block(self.config)
 
     def _called_macros(self) -> list[tuple[str, str]]:
         """Return the names and the texts of all macros that the model's SQL calls, directly or indirectly."""
@@ -142,8 +125,7 @@ class _ChangedModel:
     def _places(self, sql: str) -> tuple[dict[str, object], dict[str, object]]:
         """Divide the keys into those to set in the SQL and those to set in the YAML properties."""
         calls = config_calls(sql)
-        in_sql = {key: value for key, value in self.config.items() if key in calls.settings}
-        rest = {key: value for key, value in self.config.items() if key not in in_sql or value is None}
+        rest = {key: value for key, value in self.config.items() if key not in calls.settings}
         found = read_properties(self.text(self._properties), self._name) if rest and self._properties else None
         in_file = set((found.config if found else None) or ())
         if self.entry.get("version") is not None:
@@ -153,27 +135,7 @@ class _ChangedModel:
                 raise CannotEditError(
                     f"The model has several versions, which share {', '.join(both)} in their properties."
                 )
-            return in_sql | {key: value for key, value in rest.items() if value is not None}, {}
+            return dict(self.config), {}
         new_into_properties = not calls.number and found is not None and found.config is not None
-        in_properties = {}
-        for key, value in rest.items():
-            if key in in_file or (new_into_properties and key not in in_sql):
-                in_properties[key] = value
-            elif value is not None:
-                in_sql[key] = value
-        return in_sql, in_properties
-
-    def _above(self, key: str) -> str | None:
-        """Return the most specific path in dbt_project.yml that sets a key for the model, such as models.shop.marts."""
-        try:
-            level = yaml.safe_load(read(self._project_dir / "dbt_project.yml"))
-        except (OSError, ValueError, yaml.YAMLError):
-            return None
-        found = None
-        path: list[str] = []
-        for part in ("models", *self._fqn):
-            level = level.get(part) if isinstance(level, dict) else None
-            path.append(part)
-            if isinstance(level, dict) and (f"+{key}" in level or not isinstance(level.get(key, {}), dict)):
-                found = ".".join(path)
-        return found
+        in_properties = {key: value for key, value in rest.items() if key in in_file or new_into_properties}
+        return {key: value for key, value in self.config.items() if key not in in_properties}, in_properties

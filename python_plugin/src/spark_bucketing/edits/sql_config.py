@@ -187,8 +187,8 @@ def _literal(text: str) -> Any:
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
-    """Format a config() call, on one line if it is short. Keys whose value is None are left out."""
-    pairs = [f"{key}={in_jinja(value)}" for key, value in config.items() if value is not None]
+    """Format a config() call, on one line if it is short."""
+    pairs = [f"{key}={in_jinja(value)}" for key, value in config.items()]
     block = f"{{{{ config({', '.join(pairs)}) }}}}"
     if len(block) <= _LONGEST_LINE:
         return block
@@ -223,40 +223,32 @@ def _editable(text: str) -> ConfigCalls:
 def _with_arguments(text: str, calls: ConfigCalls, wanted: Mapping[str, object]) -> str:
     """Return the text of the whole file after setting these keys in the call.
 
-    The text between two arguments that remain does not change. New arguments are appended in the style of the first
-    argument, with the same separator as between the last two arguments.
+    New arguments are appended in the style of the first argument, with the same separator as between the last two
+    arguments. All other text stays the same.
     """
-    arguments = list(calls.settings.values())
-    inner = text[calls.inner]
-    quote = next((sign for sign in inner if sign in "'\""), "'")
-    sign = next((text[one.key.stop : one.written.start] for one in arguments), ": " if calls.is_mapping else "=")
-    first, end = (arguments[0].whole.start, arguments[-1].whole.stop) if arguments else (calls.inner.stop,) * 2
-    opening = text[calls.inner.start : first]
+    arguments = list(calls.settings.items())
+    quote = next((sign for sign in text[calls.inner] if sign in "'\""), "'")
+    sign = next((text[one.key.stop : one.written.start] for _, one in arguments), ": " if calls.is_mapping else "=")
+    wholes = [one.whole for _, one in arguments] or [slice(calls.inner.stop, calls.inner.stop)]
+    opening = text[calls.inner.start : wholes[0].start]
     separator = ", " if "\n" not in opening or not arguments else f",{opening}"
     if len(arguments) > 1:
-        separator = text[arguments[-2].whole.stop : arguments[-1].whole.start]
-    parts: list[tuple[str, str]] = []  # the text before an argument, and the argument
-    before = first
-    for key, one in calls.settings.items():
-        gap, before = text[before : one.whole.start], one.whole.stop
-        if key not in wanted or same(wanted[key], one.value):
-            parts.append((gap, text[one.whole]))
-        elif wanted[key] is not None:
+        separator = text[wholes[-2].stop : wholes[-1].start]
+    added = [
+        f"{in_jinja(key, quote) if calls.is_mapping else key}{sign}{in_jinja(value, quote)}"
+        for key, value in wanted.items()
+        if key not in calls.settings
+    ]
+    end = wholes[-1].stop
+    after = text[:end] + separator.join(["", *added] if arguments else added) + text[end:]
+    for key, one in reversed(arguments):
+        if key in wanted and not same(wanted[key], one.value):
             old = next((sign for sign in text[one.written] if sign in "'\""), quote)
-            parts.append((gap, text[one.key.start : one.written.start] + in_jinja(wanted[key], old)))
-    for key, value in wanted.items():
-        if value is not None and key not in calls.settings:
-            name = in_jinja(key, quote) if calls.is_mapping else key
-            parts.append((separator, f"{name}{sign}{in_jinja(value, quote)}"))
-    if not parts:
-        return text[: calls.inner.start] + text[calls.inner.stop :]
-    body = "".join(part if number == 0 else gap + part for number, (gap, part) in enumerate(parts))
-    return text[:first] + body + text[end:]
+            after = after[: one.written.start] + in_jinja(wanted[key], old) + after[one.written.stop :]
+    return after
 
 
 def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
-    if all(value is None for value in wanted.values()):
-        return text
     end = line_end(text)
     bom, rest = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
     empty_line = "" if rest.startswith(("\n", "\r")) else end
@@ -266,12 +258,11 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
     """Raise an error unless the requested keys have their new values and everything else is unchanged."""
     left, right = _editable(before), _editable(after)
-    unchanged = {key: value for key, value in left.values.items() if key not in wanted}
-    expected = unchanged | {key: value for key, value in wanted.items() if value is not None}
+    unchanged = [key for key in left.settings if key not in wanted]
     kept, new = (
         [text[: calls.inner.start], text[calls.inner.stop :]]
         + [text[calls.settings[key].written] for key in unchanged if key in calls.settings]
         for text, calls in ((before, left), (after, right))
     )
-    if not same(right.values, expected) or (left.call and kept != new):
+    if not same(right.values, {**left.values, **wanted}) or (left.call and kept != new):
         raise CannotEditError("The model's config() call would have unexpected content after the edit.")

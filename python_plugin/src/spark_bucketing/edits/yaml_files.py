@@ -31,12 +31,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def set_keys(text: str, path: Keys, values: Mapping[str, object], quote: str | None = None) -> str:
-    """Return the text of a YAML file after setting keys of the mapping at a path; None removes a key.
+    """Return the text of a YAML file after setting keys of the mapping at a path.
 
     Strings have the quotes of the old value, if any, or else this quote.
 
     Raises:
-        CannotEditError: a comment or other data would change, or the mapping would become empty.
+        CannotEditError: a comment or other data would change.
     """
     end = line_end(text)
     after = text if text.endswith("\n") else text + end
@@ -47,70 +47,45 @@ def set_keys(text: str, path: Keys, values: Mapping[str, object], quote: str | N
         node = node.value[step] if isinstance(node, yaml.SequenceNode) else _pairs(node).get(step, (0, None))[1]
     if not isinstance(node, yaml.MappingNode):
         raise CannotEditError(_CANNOT_EDIT)
-    edits = (
-        _flow_edits(after, node, values, quote) if node.flow_style else _block_edits(after, node, data, values, quote)
-    )
     # Of two edits at one place, the first stays first.
-    for start, stop, written in sorted(edits, key=lambda edit: edit[0], reverse=True):
+    edits = sorted(_edits(after, node, data, values, quote), key=lambda edit: edit[0], reverse=True)
+    for start, stop, written in edits:
         after = after[:start] + written + after[stop:]
     after = after if text.endswith("\n") else after.removesuffix(end)
-    if not _is_expected(text, after, _with_keys(before, path, values), None in values.values()):
+    if not _is_expected(text, after, _with_keys(before, path, values)):
         raise CannotEditError(_CANNOT_EDIT)
     return after
 
 
-def _is_expected(before: str, after: str, expected: Any, removes: bool) -> bool:
+def _is_expected(before: str, after: str, expected: Any) -> bool:
     """Return whether a text has the expected data and all comments."""
     was, new = ({comment.strip() for comment in _COMMENT.findall(text)} for text in (before, after))
-    lost = was - new
-    if removes:
-        # A key is removed with the comment in its line.
-        lost &= {line.strip() for line in before.splitlines()}
     try:
-        return not lost and same(yaml.safe_load(after), expected)
+        return was <= new and same(yaml.safe_load(after), expected)
     except yaml.YAMLError:
         return False
 
 
 def _with_keys(data: Any, path: Keys, values: Mapping[str, object]) -> Any:
     """Return data after setting these keys. An alias of a changed part remains unchanged."""
+    if not path:
+        return {**data, **values}
     copied = data.copy()
-    if path:
-        copied[path[0]] = _with_keys(data[path[0]], path[1:], values)
-        return copied
-    changed = {key: value for key, value in {**copied, **values}.items() if value is not None or key not in values}
-    if not changed:
-        raise CannotEditError(_CANNOT_EDIT)
-    return changed
+    copied[path[0]] = _with_keys(data[path[0]], path[1:], values)
+    return copied
 
 
-def _flow_edits(
-    text: str, mapping: yaml.MappingNode, values: Mapping[str, object], quote: str | None
-) -> Iterator[Edit]:
-    """Yield the edit of a mapping in braces."""
-    pairs = _pairs(mapping)
-    parts = {name: text[key.start_mark.index : _end(text, old)] for name, (key, old) in pairs.items()}
-    for name, value in values.items():
-        key, old = pairs.get(name, (None, None))
-        written = text[key.start_mark.index : key.end_mark.index] if key else in_yaml(name)
-        parts[name] = f"{written}: {_in_style_of(old, value, quote)}"
-    kept = (part for name, part in parts.items() if name not in values or values[name] is not None)
-    yield text.index("{", mapping.start_mark.index), mapping.end_mark.index, f"{{{', '.join(kept)}}}"
-
-
-def _block_edits(
+def _edits(
     text: str, mapping: yaml.MappingNode, data: Mapping[str, Any], values: Mapping[str, object], quote: str | None
 ) -> Iterator[Edit]:
-    """Yield the edits of a mapping with one key per line. New keys come last."""
+    """Yield the edits of a mapping. New keys come last."""
     end = line_end(text)
     pairs = _pairs(mapping)
     for name, (key, old) in pairs.items():
         if name not in values:
             continue
         value, stop = values[name], _end(text, old)
-        if value is None:
-            yield _line(text, key), _next_line(text, stop), ""
-        elif isinstance(old, yaml.SequenceNode) and not old.flow_style and isinstance(value, (list, tuple)) and value:
+        if isinstance(old, yaml.SequenceNode) and not old.flow_style and isinstance(value, (list, tuple)) and value:
             kept = sum(1 for _ in takewhile(lambda pair: same(*pair), zip(data[name], value, strict=False)))
             start = _line(text, old.value[kept]) if kept < len(old.value) else _next_line(text, stop)
             items = _dumped(value[kept:]) if kept < len(value) else ()
@@ -118,11 +93,17 @@ def _block_edits(
         elif old.start_mark.line == key.end_mark.line and old.start_mark.index < stop:
             yield old.start_mark.index, stop, _in_style_of(old, value, quote)
         else:
-            yield text.index(":", key.end_mark.index) + 1, stop, f" {_in_style_of(old, value, quote)}"
-    new = {key: value for key, value in values.items() if key not in pairs and value is not None}
-    lines = [line for pair in new.items() for line in _entry(*pair, quote)]
-    last = _next_line(text, _end(text, mapping))
-    yield last, last, _indented(lines, mapping.value[0][0], end)
+            colon = text.find(":", key.end_mark.index, stop) + 1
+            yield colon or stop, stop, f"{'' if colon else ':'} {_in_style_of(old, value, quote)}"
+    new = {key: value for key, value in values.items() if key not in pairs}
+    if mapping.flow_style:
+        place = _end(text, mapping.value[-1][1]) if pairs else text.index("{", mapping.start_mark.index) + 1
+        added = [f"{in_yaml(key)}: {_in_style_of(None, value, quote)}" for key, value in new.items()]
+        yield place, place, ", ".join(["", *added] if pairs else added)
+    else:
+        last = _next_line(text, _end(text, mapping))
+        lines = [line for pair in new.items() for line in _entry(*pair, quote)]
+        yield last, last, _indented(lines, mapping.value[0][0], end)
 
 
 def _entry(key: str, value: object, quote: str | None) -> list[str]:
@@ -183,18 +164,24 @@ class Properties:
 
 def read_properties(text: str, model: str) -> Properties | None:
     """Find a model's entry in a file, or return None if the file has no entry for it."""
-    entries = _entries(_loaded(text))
-    found = [number for number, entry in enumerate(entries) if entry.get("name") == model]
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        raise CannotEditError(f"The model's properties file is not valid YAML: {_first_line(error)}") from error
+    entries = data.get("models") if isinstance(data, dict) else None
+    # dbt ignores entries without a name.
+    named = enumerate(entries) if isinstance(entries, list) else ()
+    found = {number: one for number, one in named if isinstance(one, dict) and one.get("name") == model}
     if not found:
         return None
     if len(found) > 1:
         raise CannotEditError("The properties file defines the model twice.")
-    entry = entries[found[0]]
+    ((number, entry),) = found.items()
     config = entry.get("config")
     if config is not None and not isinstance(config, dict):
         raise CannotEditError("The config in the model's YAML properties is not a mapping.")
     versions = [one for one in entry.get("versions") or () if isinstance(one, dict)]
-    return Properties(found[0], config, frozenset(key for one in versions for key in one.get("config") or {}))
+    return Properties(number, config, frozenset(key for one in versions for key in one.get("config") or {}))
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
@@ -212,20 +199,7 @@ def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     return set_keys(text, ("models", found.number, "config"), different)
 
 
-def _loaded(text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
-        raise CannotEditError(f"The model's properties file is not valid YAML: {_first_line(error)}") from error
-
-
 def _first_line(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
     return f"{problem} (line {mark.line + 1})." if mark else f"{problem}."
-
-
-def _entries(data: Any) -> list[dict[str, Any]]:
-    entries = data.get("models") if isinstance(data, dict) else None
-    # dbt ignores entries without a name, but they still count toward the index.
-    return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
+from spark_bucketing.edits import FileEdit, plan_edits
 from spark_bucketing.edits.file_edits import CannotEditError, read
 from spark_bucketing.edits.yaml_files import Keys, set_keys
 from spark_bucketing.errors import ProfileError, ProjectError
@@ -167,7 +167,7 @@ def model_edits(
     change = {"materialized": _BUCKETED[materialized], "clustered_by": list(columns), "buckets": buckets}
     if "bucket_hash" not in node["config"]:
         change["bucket_hash"] = _common_hash(models)
-    edits, notes = config_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
+    edits, notes = config_edits(project_dir, manifest, {node["unique_id"]: change})
     if size is not None and size < BUCKET_BYTES:
         notes.append(
             f"The table of model `{name}` is smaller than 256 MiB. Buckets do not help tables that Spark can broadcast."
@@ -183,7 +183,7 @@ def _common_hash(models: Sequence[Mapping[str, Any]]) -> str:
 
 
 def config_edits(
-    project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
+    project_dir: Path, manifest: Mapping[str, Any], changes: Mapping[str, Mapping[str, object]]
 ) -> tuple[list[FileEdit], list[str]]:
     """Edit the configs of models, and return a note for each config that the user must write."""
     edits, refusals = plan_edits(project_dir, manifest, changes)
