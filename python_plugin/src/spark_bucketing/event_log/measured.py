@@ -169,6 +169,10 @@ class Statement(Run):
     has_buckets: bool = False  # whether it writes into buckets
     bucketed: set[str] = field(default_factory=set)  # tables that it reads as bucketed
     gaps: int = 0  # gaps in the log before the end of the statement
+    number: int = 0  # of the execution
+    root: int = 0  # number of the execution that started it, or its own
+    values: dict[int, int] = field(default_factory=dict)  # accumulators
+    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
 
     def add(self, part: Statement) -> None:
         """Add another execution that the statement started."""
@@ -246,17 +250,6 @@ def _sums(parts: Iterable[Operators]) -> dict[TableKeys, Cost]:
 
 
 @dataclass
-class _Execution:
-    """A statement that has not ended, or whose plan may follow."""
-
-    statement: Statement
-    number: int
-    root: int  # number of the execution that started it, or its own
-    values: dict[int, int] = field(default_factory=dict)  # accumulators
-    run_ms: dict[int, int] = field(default_factory=dict)  # task time of the stages that update them
-
-
-@dataclass
 class _Application:
     """A Spark application in a log."""
 
@@ -264,8 +257,8 @@ class _Application:
     statements: list[Statement] = field(default_factory=list)  # in the order in which they ended
     events: int = 0
     is_complete: bool = False  # whether the application itself has ended
-    running: dict[int, _Execution] = field(default_factory=dict)  # by number
-    ended: _Execution | None = None  # the execution that ended last, whose plan may follow
+    running: dict[int, Statement] = field(default_factory=dict)  # by number
+    ended: Statement | None = None  # the statement that ended last, whose plan may follow
     stages: dict[int, int] = field(default_factory=dict)  # execution of each stage that has not completed
     gaps: int = 0
     # The number of the current dbt invocation, and whether it has run nodes.
@@ -284,8 +277,8 @@ class _Application:
         elif event == "SQLExecutionStart":
             number, root, time = int(data["executionId"]), data.get("rootExecutionId"), int(data["time"])
             fields = {**self._fields(query_comment(str(data.get("description") or ""))), **write_of(line, data)}
-            statement = Statement(time, time, **fields)
-            self.running[number] = _Execution(statement, number, number if root is None else int(root))
+            root = number if root is None else int(root)
+            self.running[number] = Statement(time, time, number=number, root=root, **fields)
         elif event == "JobStart":
             execution = (data.get("Properties") or {}).get("spark.sql.execution.id")
             # A later job also lists the stages whose shuffle files it reuses.
@@ -300,25 +293,28 @@ class _Application:
         """Mark all running statements as failed, because some of their events are missing."""
         self._flush()
         self.gaps += 1
-        for execution in self.running.values():
-            execution.statement.failed = True
+        for statement in self.running.values():
+            statement.failed = True
 
     def close(self) -> _Application:
         """Add the statements without an end as failed."""
         self._flush()
-        for execution in self.running.values():
-            execution.statement.failed = True
-            self._add(execution.statement)
+        for statement in self.running.values():
+            statement.failed = True
+            self._add(statement)
         return self
 
     def _flush(self) -> None:
         """Add the statement that ended last, or add it to the statement that started it."""
         ended, self.ended = self.ended, None
-        parent = self.running.get(ended.root) if ended and ended.root != ended.number else None
-        if ended and parent:
-            parent.statement.add(ended.statement)
-        elif ended:
-            self._add(ended.statement)
+        if ended is None:
+            return
+        # A later plan cannot belong to the statement, so nothing needs these numbers, of which there are many.
+        ended.values, ended.run_ms = {}, {}
+        if ended.root != ended.number and ended.root in self.running:
+            self.running[ended.root].add(ended)
+        else:
+            self._add(ended)
 
     def _add(self, statement: Statement) -> None:
         if not statement.node:
@@ -340,31 +336,30 @@ class _Application:
         return {**comment, "invocation": invocation, "by_dbt": bool(comment)}
 
     def _stage(self, data: Any) -> None:
-        execution = self.running.get(self.stages.get(int(data["Stage ID"]), -1))
-        if execution is None:
+        statement = self.running.get(self.stages.get(int(data["Stage ID"]), -1))
+        if statement is None:
             return
         values = data["Accumulables"]
         named = {one["Name"]: _number(one.get("Value")) for one in values if "Name" in one}
         shuffled, spilled, time = (named.get(name, 0) for name in (_SHUFFLED, _SPILLED, _RUN_TIME))
-        execution.statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
+        statement.work.add(Work(shuffled, spilled, time, time if named.get(_OUTPUT) else 0))
         # The value of a plan's metric includes earlier stages.
         metrics = {int(one["ID"]): _number(one.get("Value")) for one in values if one.get("Metadata") == "sql"}
-        execution.values |= metrics
-        execution.run_ms |= {number: execution.run_ms.get(number, 0) + time for number in metrics}
+        statement.values |= metrics
+        statement.run_ms |= {number: statement.run_ms.get(number, 0) + time for number in metrics}
 
     def _plan(self, data: Any) -> None:
-        execution = self.running.get(int(data["executionId"]), self.ended)
-        if execution is None or execution.number != int(data["executionId"]):
+        statement = self.running.get(int(data["executionId"]), self.ended)
+        if statement is None or statement.number != int(data["executionId"]):
             return
         plan = read_plan(data["document"])
-        execution.statement.operators = plan_costs(plan, Accumulators(execution.values, execution.run_ms))
-        execution.statement.bucketed |= bucketed_tables(plan)
+        statement.operators = plan_costs(plan, Accumulators(statement.values, statement.run_ms))
+        statement.bucketed |= bucketed_tables(plan)
 
     def _end(self, data: Any) -> None:
         number, ended = int(data["executionId"]), int(data["time"])
-        self.ended = self.running.pop(number, None)
-        if self.ended:
-            statement = self.ended.statement
+        self.ended = statement = self.running.pop(number, None)
+        if statement:
             statement.ended, statement.gaps = ended, self.gaps
             statement.failed |= bool(data.get("errorMessage"))
             self.stages = {stage: one for stage, one in self.stages.items() if one != number}
