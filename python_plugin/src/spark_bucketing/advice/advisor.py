@@ -186,8 +186,7 @@ class Choice:
         proposal = proposed(own, self.required, self.compatibility, most_bytes)
         for _ in range(_MOST_ROUNDS):
             self.on_progress("planning the proposal")
-            proofs = self.proof(proposal, given or {})
-            dropped = proposal.not_borne_out(proofs, self.plans.readers, self.unplanned)
+            dropped = proposal.not_borne_out(self.proof(proposal, given or {}), self.unplanned)
             if not dropped:
                 break
             own = {name: one for name, one in own.items() if name not in dropped}

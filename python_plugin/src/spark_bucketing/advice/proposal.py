@@ -5,7 +5,7 @@ A proposal contains the value of each spec, the config changes, and the reasons 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -35,26 +35,20 @@ class Proposal:
         chosen = {name: self.options[name].specs[place] for name, place in self.chosen.items() if place}
         return {name: spec for name, spec in chosen.items() if spec}
 
-    def not_borne_out(
-        self,
-        proof: Sequence[QueryProof],
-        readers: Mapping[str, Collection[str]],
-        unplanned: Sequence[RequiredLayout] = (),
-    ) -> list[str]:
+    def not_borne_out(self, proof: Sequence[QueryProof], unplanned: Sequence[RequiredLayout] = ()) -> list[str]:
         """Return the tables whose new specs cost more bytes in writes than they save in readers, by Spark's plans.
 
         Several tables can have the same readers, so their savings overlap. If every spec pays off by itself, but all
         specs together do not, the result is the table with the smallest net gain.
         """
-        gains = {one.unique_id: one.gain for one in proof}
         costs, net, others = 0.0, {}, 0.0
         for name, spec in self.specs.items():
             cost = self.options[name].write_cost(self.chosen[name])
             saved = sum(side.bytes for _, side, is_served in self._sides(name, spec, unplanned) if is_served)
-            net[name] = sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) + saved - cost
+            net[name] = sum(one.gain for one in proof if name in one.tables) + saved - cost
             costs, others = costs + cost, others + saved
         found = [name for name, rest in net.items() if rest <= 0]
-        if net and not found and sum(gains.values()) + others <= costs:
+        if net and not found and sum(one.gain for one in proof) + others <= costs:
             return [min(net, key=net.__getitem__)]
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.advice.advice import QueryProof
-from spark_bucketing.advice.requirements import CastKey, PlanSizes, RequiredLayout, cast_keys, planned, required_layouts
+from spark_bucketing.advice.requirements import CastKey, RequiredLayout, cast_keys, planned, required_layouts
 from spark_bucketing.checks.checker import TimeLimit, selectable
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import BucketingError
@@ -28,18 +28,14 @@ class Plans:
     manifest: Manifest
     runs_of: Callable[[Node], float]
     limit: TimeLimit
-    before: dict[str, PlanSizes] = field(default_factory=dict)  # by unique id
-    errors: dict[str, str] = field(default_factory=dict)
-    readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids of the readers of each table
-    tables: dict[str, list[str]] = field(default_factory=dict)  # names of the tables that each query reads
-    required: list[RequiredLayout] = field(default_factory=list)  # of all queries, parents first
+    queries: dict[str, QueryProof] = field(default_factory=dict)  # with the current specs, by unique id, parents first
+    required: list[RequiredLayout] = field(default_factory=list)  # of all queries
     cast_keys: dict[CastKey, dict[str, None]] = field(default_factory=dict)  # with the operators that cast them
-    _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], PlanSizes | str] = field(default_factory=dict)
+    _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], QueryProof] = field(default_factory=dict)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
         """Plan every query with the current specs, after the stub tables that it reads, which may include its own."""
-        queries = selectable(self.manifest)
-        names, done = set(queries), 0
+        names = set(selectable(self.manifest))
         for name in self.manifest.order:
             node = self.manifest.nodes[name]
             if node.resource_type == "test":
@@ -48,23 +44,21 @@ class Plans:
             if reads_itself and self.limit.is_free():
                 self.stub.create(node)
             if name in names:
-                done += 1
-                on_progress(f"planning {done:,} of {len(queries):,} models ({node.name})")
-                self._plan(node)
+                on_progress(f"planning {len(self.queries) + 1:,} of {len(names):,} models ({node.name})")
+                self.queries[name] = self._planned(node)
             if not reads_itself and self.limit.is_free():
                 self.stub.create(node)
 
-    def _plan(self, node: Node) -> None:
+    def _planned(self, node: Node) -> QueryProof:
+        parents = tuple(name for name in node.depends_on if name in self.manifest.nodes)
+        query = QueryProof(node.name, node.unique_id, self.runs_of(node), None, None, parents=parents)
         if node.language != "sql" or node.sql is None:
-            self.errors[node.unique_id] = "The model has no compiled SQL to plan."
-            return
+            return replace(query, error="The model has no compiled SQL to plan.")
         try:
             plan = self._plan_of(node, ())
-            self.before[node.unique_id] = planned(plan)
+            sizes = planned(plan)
             tables = [table for name in plan.tables if (table := self.planner.table(name))]
-            for table in tables:
-                self.readers.setdefault(table.name.lower(), []).append(node.unique_id)
-                self.tables.setdefault(node.unique_id, []).append(table.name.lower())
+            query = replace(query, before=sizes, after=sizes, tables=tuple(table.name.lower() for table in tables))
             # Existing buckets already meet some requirements, so only a plan over unbucketed tables shows them.
             if any(table.spec for table in tables):
                 plan = self._plan_of(node, [replace(table, spec=None) for table in tables])
@@ -72,39 +66,29 @@ class Plans:
             for key, operator in cast_keys(node.name, plan):
                 self.cast_keys.setdefault(key, {})[operator] = None
         except BucketingError as error:
-            self.errors[node.unique_id] = self.stub.why(str(error))
+            return replace(query, error=self.stub.why(str(error)))
         # A query whose plan cannot be analyzed must not affect the others.
         except Exception as error:
-            self.errors[node.unique_id] = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
+            return replace(query, error=f"{type(error).__name__}: {error}; this is a bug in spark-bucketing")
+        return query
 
     def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
         """Plan the queries again that read a table with a changed spec, and return the plans of all queries."""
-        changed = {
-            name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.planner.table(name))
-        }
-        touched: dict[str, list[TableFacts]] = {}
-        for name, table in changed.items():
-            for reader in self.readers.get(name, ()):
-                touched.setdefault(reader, []).append(table)
-        return tuple(
-            self._proof(self.manifest.nodes[name], touched.get(name, ())) for name in selectable(self.manifest)
-        )
+        return tuple(self._with(query, specs) for query in self.queries.values())
 
-    def _proof(self, node: Node, tables: Sequence[TableFacts]) -> QueryProof:
-        before = self.before.get(node.unique_id)
-        after: PlanSizes | str | None = before
-        if before and tables:
-            key = (node.unique_id, frozenset((table.name, table.spec) for table in tables if table.spec))
-            if key not in self._known:
-                try:
-                    self._known[key] = planned(self._plan_of(node, tables))
-                except BucketingError as error:
-                    self._known[key] = str(error)
-            after = self._known[key]
-        why, found = (after, None) if isinstance(after, str) else (self.errors.get(node.unique_id, ""), after)
-        parents = tuple(name for name in node.depends_on if name in self.manifest.nodes)
-        read = tuple(self.tables.get(node.unique_id, ()))
-        return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, why, parents, read)
+    def _with(self, query: QueryProof, specs: Specs) -> QueryProof:
+        found = [table for name in query.tables if name in specs and (table := self.planner.table(name))]
+        if not found:
+            return query
+        tables = [replace(table, spec=specs[table.name.lower()]) for table in found]
+        key = (query.unique_id, frozenset((table.name, table.spec) for table in tables if table.spec))
+        if key not in self._known:
+            try:
+                after = planned(self._plan_of(self.manifest.nodes[query.unique_id], tables))
+                self._known[key] = replace(query, after=after)
+            except BucketingError as error:
+                self._known[key] = replace(query, after=None, error=str(error))
+        return self._known[key]
 
     def _plan_of(self, node: Node, tables: Sequence[TableFacts]) -> PhysicalPlan:
         sql = self.stub.rewritten(node.sql or "")

@@ -256,12 +256,8 @@ def _is_not(key: str, *values: str) -> Condition:
     return Condition(key, True, values)
 
 
-def _lacks(key: str) -> Condition:
-    return Condition(key, False)
-
-
-def _has(key: str) -> Condition:
-    return Condition(key, True)
+# Without values, these conditions are about having a value at all.
+_lacks, _has = _is, _is_not
 
 
 @dataclass(frozen=True)

@@ -100,11 +100,11 @@ def _columns(key: str, spec: Key, value: Any) -> list[str]:
 
 
 def _integer(key: str, spec: Key, value: Any) -> int:
-    assert spec.minimum is not None  # noqa: S101  (every integer has limits)
-    assert spec.maximum is not None  # noqa: S101
-    if not isinstance(value, int) or isinstance(value, bool) or not spec.minimum <= value <= spec.maximum:
+    # Every integer has limits.
+    least, most = spec.minimum or 0, spec.maximum or 0
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         text = value.strip() if isinstance(value, str) else ""
-        meant = re.fullmatch("[0-9]{1,9}", text) and spec.minimum <= int(text) <= spec.maximum
+        meant = re.fullmatch("[0-9]{1,9}", text) and least <= int(text) <= most
         raise _invalid(key, spec, _found(value), f"{key}={int(text)}" if meant else "")
     return value
 
