@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from sqlfluff.core.parser import BaseSegment, PositionMarker, RawSegment, SourceFix
 from sqlfluff.core.rules import BaseRule, LintFix, LintResult, RuleContext
@@ -112,47 +112,31 @@ def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) 
     return []
 
 
-class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
-    """A bucketed model has no ``buckets`` or no ``clustered_by``."""
-
-    name = "spark_bucketing.missing_buckets"
-
-
-class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
-    """A config key is misspelled, so nothing reads its value."""
-
-    name = "spark_bucketing.misspelled_key"
-    is_fix_compatible = True
-
-
-class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
-    """A partition column is also a bucket column or a sort column."""
-
-    name = "spark_bucketing.partition_column_in_buckets"
+# The rules by the last part of their names, in the order of their codes.
+_SUMMARIES = {
+    "missing_buckets": "A bucketed model has no ``buckets`` or no ``clustered_by``.",
+    "misspelled_key": "A config key is misspelled, so nothing reads its value.",
+    "partition_column_in_buckets": "A partition column is also a bucket column or a sort column.",
+    "unsupported_bucket_column": (
+        "A bucket column has a type that Spark cannot hash, or a type for which Spark does not use buckets."
+    ),
+    "sort_columns_mismatch": "The sort columns do not help joins on the bucket columns.",
+    "merge_without_unique_key": "A model with the strategy merge has no ``unique_key``, so every run appends all rows.",
+    "invalid_config": "A config value is invalid, so dbt would fail to run the model.",
+}
 
 
-class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
-    """A bucket column has a type that Spark cannot hash, or a type for which Spark does not use buckets."""
-
-    name = "spark_bucketing.unsupported_bucket_column"
-
-
-class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
-    """The sort columns do not help joins on the bucket columns."""
-
-    name = "spark_bucketing.sort_columns_mismatch"
-
-
-class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
-    """A model with the strategy merge has no ``unique_key``, so every run appends all rows."""
-
-    name = "spark_bucketing.merge_without_unique_key"
+def _rule(number: int, name: str, summary: str) -> type[BaseRule]:
+    """Return the class of a rule. sqlfluff reads the code from its name, and the summary from its docstring."""
+    values = {
+        "name": f"spark_bucketing.{name}",
+        "is_fix_compatible": name == "misspelled_key",
+        "__doc__": summary,
+        # pickle, which several processes of sqlfluff use, finds the class in this module.
+        "__module__": __name__,
+    }
+    return cast("type[BaseRule]", type(BaseRule)(f"Rule_SparkBucketing_SB{number:02}", (BucketRule, BaseRule), values))
 
 
-class Rule_SparkBucketing_SB07(BucketRule, BaseRule):
-    """A config value is invalid, so dbt would fail to run the model."""
-
-    name = "spark_bucketing.invalid_config"
-
-
-RULES: tuple[type[BaseRule], ...] = tuple(rule for name, rule in list(globals().items()) if name.startswith("Rule_"))
+RULES = tuple(_rule(number, *rule) for number, rule in enumerate(_SUMMARIES.items(), 1))
+globals().update({rule.__name__: rule for rule in RULES})
