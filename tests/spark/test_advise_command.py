@@ -18,7 +18,7 @@ from session_settings import setting
 from conftest import REPOSITORY, Project
 from spark_bucketing.advice.layout_options import AdvisedTable
 from spark_bucketing.advice.subjects import column_facts
-from spark_bucketing.advice.workload import ColumnStatistics, TableSize
+from spark_bucketing.advice.subjects import ColumnStatistics, TableSize
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import rows_of

@@ -9,8 +9,8 @@ from sample_report import JOINED, LATER, REPORT
 
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.query_plans import PlanSizes
 from spark_bucketing.advice.report import write_html as write_advice
-from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.checks.report import write_html as write_check
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import read_measured

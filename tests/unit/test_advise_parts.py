@@ -20,14 +20,21 @@ from sample_pages import ADVICE, SPEC
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, QueryProof
 from spark_bucketing.advice.advisor import Choice
-from spark_bucketing.advice.layout_options import AdvisedTable, Compatibility, Options, keys_of, options_of, orders_of
-from spark_bucketing.advice.optimizer import Choices
-from spark_bucketing.advice.proposal import proposed
-from spark_bucketing.advice.query_plans import Plans
+from spark_bucketing.advice.layout_options import Compatibility, Options, keys_of, options_of, orders_of
+from spark_bucketing.advice.proposal import Choices, proposed
+from spark_bucketing.advice.query_plans import Plans, PlanSizes, RequiredLayout, Requirement
 from spark_bucketing.advice.report import advice_data, write_html, write_text
-from spark_bucketing.advice.requirements import PlanSizes, RequiredLayout, Requirement
-from spark_bucketing.advice.subjects import AdviseRequest, ProjectContext, refuse_unknown, table_sizes
-from spark_bucketing.advice.workload import ColumnStatistics, TableSize, read_runs, read_sizes
+from spark_bucketing.advice.subjects import (
+    AdvisedTable,
+    AdviseRequest,
+    ColumnStatistics,
+    ProjectContext,
+    TableSize,
+    read_runs,
+    read_sizes,
+    refuse_unknown,
+    table_sizes,
+)
 from spark_bucketing.checks.checked_query import Settings
 from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.errors import ProjectError

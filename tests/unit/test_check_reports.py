@@ -34,7 +34,7 @@ from spark_bucketing.checks.results import (
 from spark_bucketing.plan.document import PlanCounts, read_plan, tree_lines
 from spark_bucketing.tables.file_statistics import FileStats
 from spark_bucketing.tables.overview import DataFile, SpecFiles
-from spark_bucketing.tables.pictures import bucket_bars, file_bars, file_ranges
+from spark_bucketing.tables.report import bucket_bars, file_bars, file_ranges
 
 OPERATOR = replace(ODD.operators[0], findings=(CAST, *ODD.operators[0].findings))
 NOT_RECOGNIZED = Report((replace(ODD, operators=(OPERATOR,)),))

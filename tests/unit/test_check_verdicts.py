@@ -19,7 +19,7 @@ from case_tables import cases
 from plan_trees import SETTINGS, broadcast, broadcast_join, built, exchange, join, plan, reused, scan, sort, union
 
 from conftest import REPOSITORY
-from spark_bucketing.advice.requirements import required_layouts
+from spark_bucketing.advice.query_plans import required_layouts
 from spark_bucketing.checks.changes import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.checks.checked_query import BucketedScan, Query, Settings
 from spark_bucketing.checks.checker import TimeLimit

@@ -20,7 +20,7 @@ from report_pages import schema_errors, written
 
 from spark_bucketing.advice.advice import Advice, ProposedSpec
 from spark_bucketing.advice.report import write_html, write_json, write_text
-from spark_bucketing.advice.workload import measured_runs, ranked, unplanned_layouts, with_costs
+from spark_bucketing.advice.subjects import measured_runs, ranked, unplanned_layouts, with_costs
 from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.cli.check import with_measured_costs
 from spark_bucketing.cli.options import event_log

@@ -19,7 +19,7 @@ from log_events import CREATE, END, INSERT, application, comment, statement, wit
 from report_pages import written
 
 from conftest import REPOSITORY
-from spark_bucketing.advice.workload import measured_runs
+from spark_bucketing.advice.subjects import measured_runs
 from spark_bucketing.cli import main, options
 from spark_bucketing.errors import EventLogError
 from spark_bucketing.event_log.comparison import Comparison, Difference, compare

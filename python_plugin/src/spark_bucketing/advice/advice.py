@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from spark_bucketing.advice.requirements import PlanSizes
 from spark_bucketing.edits import FileEdit, Refusal
 from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.plan.document import PlanCounts
@@ -47,6 +47,20 @@ class Suggestion:
     table: str
     spec: BucketSpec
     gain: float
+
+
+@dataclass(frozen=True)
+class PlanSizes:
+    """How much data the plan of a query shuffles and sorts."""
+
+    counts: PlanCounts
+    shuffled: float  # bytes that Exchanges shuffle, if sizes are known
+    sorted: float  # bytes that Sorts sort
+
+    @cached_property
+    def bytes(self) -> float:
+        """Return the bytes shuffled plus the bytes sorted."""
+        return self.shuffled + self.sorted
 
 
 @dataclass(frozen=True)

@@ -11,35 +11,31 @@ from pathlib import Path
 
 from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
 from spark_bucketing.advice.layout_options import (
-    AdvisedTable,
     Compatibility,
     Options,
-    choices_of,
     keys_of,
     numbers_beside,
     options_of,
     orders_of,
 )
-from spark_bucketing.advice.proposal import Proposal, proposed, suggested
-from spark_bucketing.advice.query_plans import Plans
-from spark_bucketing.advice.requirements import RequiredLayout
+from spark_bucketing.advice.proposal import Proposal, choices_of, proposed, suggested
+from spark_bucketing.advice.query_plans import Plans, RequiredLayout
 from spark_bucketing.advice.subjects import (
+    AdvisedTable,
     AdviseRequest,
     OnProgress,
     ProjectContext,
     cast_columns,
     column_facts,
     live_catalog,
-    refuse_unknown,
-    subjects_of,
-    table_sizes,
-    unknown_names,
-)
-from spark_bucketing.advice.workload import (
     measured_runs,
     ranked,
     read_runs,
     read_sizes,
+    refuse_unknown,
+    subjects_of,
+    table_sizes,
+    unknown_names,
     unplanned_layouts,
     with_costs,
 )

@@ -5,48 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
-from spark_bucketing.advice.optimizer import Choices
-from spark_bucketing.advice.requirements import RequiredLayout, Requirement
-from spark_bucketing.advice.workload import TableSize
+from spark_bucketing.advice.query_plans import RequiredLayout, Requirement
+from spark_bucketing.advice.subjects import AdvisedTable
 from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
-from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.spec import BucketHash, BucketSpec, are_compatible, number_of_buckets
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
 _STRETCH = 4
 # A value with more rows than this multiple of an average bucket delays the task that reads it.
 _SKEW = 4
-
-
-@dataclass(frozen=True)
-class AdvisedTable:
-    """A table that could be bucketed."""
-
-    table: TableFacts  # with its current spec
-    facts: TableSize
-    written: float = 1.0  # bytes written over all runs, as a multiple of the table's size
-    bucket_hash: BucketHash = "hive"
-    evolves: bool = False  # whether old partitions keep their layout when the table gets a Hive layout
-
-    def rewritten(self, spec: BucketSpec | None) -> int:
-        """Return how many bytes the next run rewrites if the table gets this spec."""
-        return 0 if self.evolves_to(spec) or spec == self.table.spec else self.bytes
-
-    def evolves_to(self, spec: BucketSpec | None) -> bool:
-        """Return whether old partitions keep their bucket specs if the table gets this spec."""
-        return self.evolves and spec is not None and spec.in_hive_layout
-
-    @property
-    def bytes(self) -> int:
-        """Return the total size of the files in bytes."""
-        return self.facts.size_bytes or 0
-
-    @property
-    def per_partition(self) -> float:
-        """Return the mean size of a partition in bytes, or the table's size if it is not partitioned."""
-        return self.bytes / max(self.facts.partitions or 1, 1) if self.table.partition_columns else self.bytes
 
 
 @dataclass(frozen=True)
@@ -226,28 +194,3 @@ def _objection(subject: AdvisedTable, columns: tuple[str, ...], number: int) -> 
     if len(shares) == len(columns) and min(shares, default=0) > _SKEW / max(number, _SKEW):
         return f"one value has {min(shares):.0%} of the rows"
     return ""
-
-
-def choices_of(
-    options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
-) -> Choices:
-    """Return the bytes that each spec and each pair of specs saves over all runs, minus the write cost.
-
-    The weights are the bytes that the next run rewrites.
-    """
-    values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
-    order = {name: place for place, name in enumerate(options)}
-    together: dict[tuple[str, str], list[list[float]]] = {}
-    for requirement in required:
-        names = sorted({side.table for side in requirement.sides} & order.keys(), key=order.__getitem__)
-        for places in product(*(range(len(values[name])) for name in names)):
-            specs = {name: options[name].specs[place] for name, place in zip(names, places, strict=True)}
-            gain = compatibility.gain(requirement, [specs.get(side.table) for side in requirement.sides])
-            if len(names) == 1:
-                values[names[0]][places[0]] += gain
-            elif names:
-                (a, b), (i, j) = names, places
-                matrix = together.setdefault((a, b), [[0.0] * len(values[b]) for _ in values[a]])
-                matrix[i][j] += gain
-    rewritten = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
-    return Choices(values, together, rewritten)

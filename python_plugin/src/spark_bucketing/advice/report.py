@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from spark_bucketing import output
 from spark_bucketing.advice.advice import Advice, QueryProof, RejectedTable
-from spark_bucketing.advice.requirements import PlanSizes
+from spark_bucketing.advice.query_plans import PlanSizes
 from spark_bucketing.checks.report import short_name
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.event_log.plan_costs import Cost

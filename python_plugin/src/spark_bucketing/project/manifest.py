@@ -46,6 +46,11 @@ class Node:
     contracted: bool = False  # whether a contract enforces its columns
     source_name: str = ""  # name of the source, for sources
 
+    @property
+    def is_incremental(self) -> bool:
+        """Return whether a run of the model keeps its existing rows and adds new ones."""
+        return self.materialized in ("incremental", "bucketed_incremental")
+
 
 @dataclass(frozen=True)
 class Manifest:
