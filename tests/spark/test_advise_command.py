@@ -16,9 +16,7 @@ from dbt_projects import dbt_project
 from session_settings import setting
 
 from conftest import REPOSITORY, Project
-from spark_bucketing.advice.layout_options import AdvisedTable
-from spark_bucketing.advice.subjects import column_facts
-from spark_bucketing.advice.subjects import ColumnStatistics, TableSize
+from spark_bucketing.advice.subjects import AdvisedTable, ColumnStatistics, TableSize, column_facts
 from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import rows_of

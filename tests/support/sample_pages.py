@@ -8,14 +8,13 @@ from report_pages import written
 from sample_report import JOINED, LATER, REPORT
 
 from conftest import REPOSITORY
-from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advice.query_plans import PlanSizes
+from spark_bucketing.advice.advice import Advice, PlanSizes, ProposedSpec, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advice.report import write_html as write_advice
 from spark_bucketing.checks.report import write_html as write_check
 from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import read_measured
 from spark_bucketing.event_log.report import write_html as write_comparison
-from spark_bucketing.plan.document import PlanCounts, read_plan, tree_lines
+from spark_bucketing.plan.document import read_plan, tree_lines
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.tables.file_statistics import FileStats, Organized
 from spark_bucketing.tables.metadata import Column, TableMetadata
@@ -25,14 +24,14 @@ from spark_bucketing.tables.report import write_overviews
 GIB = 2**30
 SPEC = BucketSpec(8, ("k",), ("k",), "hive")
 ADVICE = Advice(
-    changes=(ProposedSpec("model.p.t", "t", "s.t", None, SPEC, {"buckets": 8}, GIB, GIB, "each run", 9e9, 2e9, ("q by j",)),),
+    changes=(ProposedSpec("model.p.t", "t", "s.t", None, SPEC, {"buckets": 8}, GIB, GIB, "each run", 9 * 10**9, 2 * 10**9, ("q by j",)),),
     proof=(
-        QueryProof("better", "model.p.better", 2.0, PlanSizes(PlanCounts(2, 2), 8e9, 8e9), PlanSizes(PlanCounts(), 0, 0), parents=("model.p.worse",)),
-        QueryProof("worse", "model.p.worse", 1.0, PlanSizes(PlanCounts(), 0, 0), PlanSizes(PlanCounts(1, 1), 1e6, 0)),
+        QueryProof("better", "model.p.better", 2.0, PlanSizes(2, 2, 8 * 10**9, 8 * 10**9), PlanSizes(), parents=("model.p.worse",)),
+        QueryProof("worse", "model.p.worse", 1.0, PlanSizes(), PlanSizes(1, 1, 10**6)),
         QueryProof("lost", "model.p.lost", 1.0, None, None, "Spark says <no>"),
     ),
     left_out=(RejectedTable("s.u", "it is small"), RejectedTable("s.t", "too few values", ("j",))),
-    suggestions=(Suggestion("raw.s", SPEC, 1e9),),
+    suggestions=(Suggestion("raw.s", SPEC, 10**9),),
     planner="offline",
     about={"project": "p", "target": "p.dev"},
 )  # fmt: skip

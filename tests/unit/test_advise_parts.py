@@ -18,12 +18,12 @@ from report_pages import Page, schema_errors, written
 from sample_pages import ADVICE, SPEC
 
 from conftest import REPOSITORY
-from spark_bucketing.advice.advice import Advice, QueryProof
+from spark_bucketing.advice.advice import Advice, PlanSizes, QueryProof
 from spark_bucketing.advice.advisor import Choice
 from spark_bucketing.advice.layout_options import Compatibility, Options, keys_of, options_of, orders_of
 from spark_bucketing.advice.proposal import Choices, proposed
-from spark_bucketing.advice.query_plans import Plans, PlanSizes, RequiredLayout, Requirement
-from spark_bucketing.advice.report import advice_data, write_html, write_text
+from spark_bucketing.advice.query_plans import Plans, RequiredLayout, Requirement
+from spark_bucketing.advice.report import write_html, write_json, write_text
 from spark_bucketing.advice.subjects import (
     AdvisedTable,
     AdviseRequest,
@@ -39,7 +39,7 @@ from spark_bucketing.checks.checked_query import Settings
 from spark_bucketing.checks.project import CheckRequest
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.plan_costs import Cost
-from spark_bucketing.plan.document import PlanCounts, TableFacts
+from spark_bucketing.plan.document import TableFacts
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
@@ -233,7 +233,7 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
 def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     options = options_by_k("t")
     proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
-    same, less = PlanSizes(PlanCounts(1), 40.0 * GIB, 0), PlanSizes(PlanCounts(), 0, 0)
+    same, less = PlanSizes(1, 0, 40 * GIB), PlanSizes()
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after, tables=("t",))]
         assert proposal.not_borne_out(proof) == dropped
@@ -241,7 +241,7 @@ def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     together = proposed(
         options_by_k("t", "u"), [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True)
     )
-    proof = [QueryProof("a", "model.p.a", 1.0, PlanSizes(PlanCounts(1), 12.0 * GIB, 0), less, tables=("t", "u"))]
+    proof = [QueryProof("a", "model.p.a", 1.0, PlanSizes(1, 0, 12 * GIB), less, tables=("t", "u"))]
     assert set(together.specs) == {"t", "u"} and together.not_borne_out(proof) == ["t"]
 
 
@@ -260,7 +260,7 @@ class PlansOfJoin:
 
 
 def sizes(tables: int) -> PlanSizes:
-    return PlanSizes(PlanCounts(tables), 4.0 * GIB * tables, 4.0 * GIB * tables)
+    return PlanSizes(tables, 0, 4 * GIB * tables, 4 * GIB * tables)
 
 
 @pytest.mark.parametrize(("more", "paying", "costly"), [((), set(), {"t", "u"}), (("t",), {"t"}, {"u"})])
@@ -277,7 +277,7 @@ def test_costly_specs_complete_a_join_that_does_not_pay_off(
     assert set(found.specs) == costly and {spec.num_buckets for spec in found.specs.values()} == {16}
     (gain,) = (one.gain for one in choice.proof(found, proposal.specs) if one.model == "join")
     nodes = {name: Node(f"model.p.{name}", name, "model", "") for name in ("t", "u")}
-    assert gain == sum(change.write_cost for change in found.changes(nodes)) == 8.0 * GIB * len(costly)
+    assert gain == sum(change.write_bytes for change in found.changes(nodes)) == 8.0 * GIB * len(costly)
 
 
 def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> None:
@@ -308,14 +308,14 @@ def test_html_page_has_as_many_cells_as_titles_and_shows_effects_by_color() -> N
 
 
 def test_json_report_follows_its_schema() -> None:
-    name, data = "advise.schema.json", advice_data(ADVICE)
+    name, data = "advise.schema.json", json.loads(written(write_json, ADVICE))
     schema = json.loads((REPOSITORY / "docs" / "reference" / name).read_text())
     assert schema_errors(name, data) == [] and set(data) == set(schema["required"]) == set(schema["properties"])
     # A table without candidates is explained.
     explanation = proposed({}, [], Compatibility(extension=True, all_keys=False)).explained("view", [])
     (left_out,) = explanation.left_out
     assert left_out.table == "view" and "uses columns of this table as keys" in left_out.reason
-    assert schema_errors(name, advice_data(Advice(explained=explanation))) == []
+    assert schema_errors(name, json.loads(written(write_json, Advice(explained=explanation)))) == []
     assert schema_errors(name, {**data, "worse": [1]})
 
 

@@ -15,15 +15,13 @@ from case_tables import cases
 from click.testing import CliRunner, Result
 
 from spark_bucketing import api
-from spark_bucketing.advice.advice import Advice, ProposedSpec, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advice.advice import Advice, PlanSizes, ProposedSpec, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advice.first_models import first_models
-from spark_bucketing.advice.query_plans import PlanSizes
 from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.init.initialize import add_package, add_settings, package_entry
-from spark_bucketing.plan.document import PlanCounts
 from spark_bucketing.spec import BucketSpec
 
 GIB = 2**30
@@ -97,15 +95,15 @@ def test_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
     assert "already set up" in again.output and files(shop) == found
 
 
-def proof(name: str, before: float, after: float, *tables: str) -> QueryProof:
-    now, then = (PlanSizes(PlanCounts(), number, 0.0) for number in (before, after))
+def proof(name: str, before: int, after: int, *tables: str) -> QueryProof:
+    now, then = (PlanSizes(0, 0, number) for number in (before, after))
     return QueryProof(name, f"model.shop.{name}", 1.0, now, then, tables=tables)
 
 
-def specs(*models: str, cost: float = 0.0) -> tuple[ProposedSpec, ...]:
+def specs(*models: str, cost: int = 0) -> tuple[ProposedSpec, ...]:
     spec = BucketSpec(8, ("customer_id",), ("customer_id",), "hive2")
     config = {"materialized": "bucketed_table", "clustered_by": ["customer_id"], "buckets": 8, "bucket_hash": "hive2"}
-    more = (None, spec, config, 3 * GIB, 0, "", 1.0, cost)
+    more = (None, spec, config, 3 * GIB, 0, "", 1, cost)
     return tuple(ProposedSpec(f"model.shop.{name}", name, f"shop.{name}", *more) for name in models)
 
 
@@ -116,14 +114,14 @@ PAYING = Advice(
 # Both sides of a join have 3 GiB each: a shuffle and a sort of both cost as much as one query saves.
 COSTLY = Advice(
     proof=(proof("joined", 12 * GIB, 12 * GIB, "shop.orders", "shop.lines"),),
-    costly=specs("orders", "lines", cost=6.0 * GIB),
+    costly=specs("orders", "lines", cost=6 * GIB),
     costly_proof=(proof("joined", 12 * GIB, 0, "shop.orders", "shop.lines"),),
 )
 # Buckets pay off for only one side of a join.
 ONE_SIDED = Advice(
     changes=specs("lines"),
     proof=(proof("joined", 12 * GIB, 6 * GIB, "shop.orders", "shop.lines"),),
-    costly=specs("orders", cost=6.0 * GIB),
+    costly=specs("orders", cost=6 * GIB),
     costly_proof=(proof("joined", 6 * GIB, 0, "shop.orders", "shop.lines"),),
 )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from spark_bucketing.edits import FileEdit, Refusal
 from spark_bucketing.event_log.plan_costs import Cost
@@ -22,11 +21,11 @@ class ProposedSpec:
     before: BucketSpec | None
     after: BucketSpec
     config: Mapping[str, object]  # the config keys to set
-    size_bytes: int
+    bytes: int  # size of the table
     rewritten_bytes: int  # bytes of existing data that the next run rewrites
     how: str  # how the next run changes the layout
-    gain: float  # estimated decrease in shuffled and sorted bytes, excluding the write cost
-    write_cost: float  # increase in bytes that the write shuffles and sorts
+    gain_bytes: int  # estimated decrease in shuffled and sorted bytes, excluding the write cost
+    write_bytes: int  # write cost: increase in bytes that the write shuffles and sorts
     lost: tuple[str, ...] = ()  # operators that need other keys, as "query (kind by columns)"
     measured: Cost | None = None  # measured cost of shuffles and sorts by the bucket columns; None without event logs
 
@@ -46,21 +45,20 @@ class Suggestion:
 
     table: str
     spec: BucketSpec
-    gain: float
+    gain_bytes: int
 
 
 @dataclass(frozen=True)
-class PlanSizes:
+class PlanSizes(PlanCounts):
     """How much data the plan of a query shuffles and sorts."""
 
-    counts: PlanCounts
-    shuffled: float  # bytes that Exchanges shuffle, if sizes are known
-    sorted: float  # bytes that Sorts sort
+    shuffled_bytes: int = 0  # of the rows that Exchanges shuffle, if sizes are known
+    sorted_bytes: int = 0
 
-    @cached_property
-    def bytes(self) -> float:
+    @property
+    def bytes(self) -> int:
         """Return the bytes shuffled plus the bytes sorted."""
-        return self.shuffled + self.sorted
+        return self.shuffled_bytes + self.sorted_bytes
 
 
 @dataclass(frozen=True)
@@ -72,9 +70,9 @@ class QueryProof:
     runs: float
     before: PlanSizes | None  # None if Spark could not plan the query
     after: PlanSizes | None
-    error: str = ""
-    parents: tuple[str, ...] = ()  # unique ids
-    tables: tuple[str, ...] = ()  # names of the tables that Spark reads, also through views
+    error: str | None = None
+    parents: tuple[str, ...] = field(default=(), repr=False)  # unique ids
+    tables: tuple[str, ...] = field(default=(), repr=False)  # names of the tables that Spark reads, also through views
 
     @property
     def is_worse(self) -> bool:
@@ -83,7 +81,7 @@ class QueryProof:
             return False
         if self.after is None:
             return True
-        return (self.after.bytes, self.after.counts) > (self.before.bytes, self.before.counts)
+        return (self.after.bytes, self.after) > (self.before.bytes, self.before)
 
     @property
     def gain(self) -> float:
@@ -96,8 +94,8 @@ class Candidate:
     """One candidate bucket spec for a table, as --explain shows it."""
 
     spec: BucketSpec
-    alone: float  # bytes saved if no other table changes, minus the write cost
-    beside: float  # bytes saved with the proposed specs of other tables, minus the write cost
+    alone_bytes: int  # bytes saved if no other table changes, minus the write cost
+    beside_bytes: int  # bytes saved with the proposed specs of other tables, minus the write cost
     verdict: str  # `proposed`, or the reason against the spec
     serves: tuple[str, ...] = ()  # queries
 
@@ -117,7 +115,7 @@ class MeasuredKeys:
 
     table: str
     columns: tuple[str, ...]
-    cost: Cost
+    cost: Cost = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -125,11 +123,11 @@ class Advice:
     """The complete result of the advisor."""
 
     changes: tuple[ProposedSpec, ...] = ()
-    proof: tuple[QueryProof, ...] = ()
+    proof: tuple[QueryProof, ...] = field(default=(), repr=False)
     left_out: tuple[RejectedTable, ...] = ()
-    suggestions: tuple[Suggestion, ...] = ()
+    suggestions: tuple[Suggestion, ...] = field(default=(), repr=False)
     explained: Candidates | None = None
-    edits: tuple[FileEdit, ...] = ()
+    edits: tuple[FileEdit, ...] = field(default=(), repr=False)
     refusals: tuple[Refusal, ...] = ()
     applied: bool = False
     planner: str = ""
@@ -139,22 +137,22 @@ class Advice:
     event_logs: str = ""  # the logs that were read
     # Further specs that save shuffles and sorts, but less than they cost, and what they change in the queries. Empty,
     # unless they were requested.
-    costly: tuple[ProposedSpec, ...] = ()
-    costly_proof: tuple[QueryProof, ...] = ()
+    costly: tuple[ProposedSpec, ...] = field(default=(), repr=False)
+    costly_proof: tuple[QueryProof, ...] = field(default=(), repr=False)
 
     def counts(self, when: str) -> PlanCounts:
         """Return the Exchanges and Sorts of all queries that have both plans. `when` is `before` or `after`."""
         both = (one for one in self.proof if one.before and one.after)
-        return sum((getattr(one, when).counts for one in both), PlanCounts())
+        return sum((getattr(one, when) for one in both), PlanCounts())
 
     def bytes(self, when: str) -> float:
         """Return the bytes that these queries shuffle and sort, over all runs. `when` is `before` or `after`."""
         return float(sum(getattr(one, when).bytes * one.runs for one in self.proof if one.before and one.after))
 
     @property
-    def write_cost(self) -> float:
+    def write_bytes(self) -> int:
         """Return how many more bytes the writes shuffle and sort over all runs."""
-        return sum(change.write_cost for change in self.changes)
+        return sum(change.write_bytes for change in self.changes)
 
     @property
     def worse(self) -> tuple[QueryProof, ...]:

@@ -66,13 +66,14 @@ def _of(query: QueryProof, changes: Sequence[ProposedSpec]) -> tuple[ProposedSpe
 
 
 def _list(changes: Iterable[ProposedSpec]) -> str:
-    return "".join(f"\n  {one.model} ({size(one.size_bytes)}): {spec_text(one.after)}" for one in changes)
+    return "".join(f"\n  {one.model} ({size(one.bytes)}): {spec_text(one.after)}" for one in changes)
 
 
 def _sources(advice: Advice, query: QueryProof) -> str:
     """Name the sources that a query reads and that could be bucketed, too."""
     return "".join(
-        f"\ndbt does not build {one.table}. As {spec_text(one.spec)}, it would save up to {bytes_text(one.gain)} more."
+        f"\ndbt does not build {one.table}. As {spec_text(one.spec)}, it would save up to {bytes_text(one.gain_bytes)} "
+        "more."
         for one in advice.suggestions
         if one.table in query.tables
     )
@@ -80,7 +81,7 @@ def _sources(advice: Advice, query: QueryProof) -> str:
 
 def _costs(query: QueryProof, changes: Sequence[ProposedSpec]) -> str:
     """Say how much a query saves with buckets that do not pay off, what they cost, and when they pay off."""
-    cost = sum(change.write_cost for change in changes)
+    cost = sum(change.write_bytes for change in changes)
     runs = max(2, math.floor(cost / query.gain) + 1)
     before, after = (bytes_text(one.bytes) if one else "" for one in (query.before, query.after))
     return (

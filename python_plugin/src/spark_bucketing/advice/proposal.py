@@ -208,15 +208,15 @@ class Proposal:
                     before=subject.table.spec,
                     after=spec,
                     config=_config(node, spec, evolves),
-                    size_bytes=subject.bytes,
+                    bytes=subject.bytes,
                     rewritten_bytes=subject.rewritten(spec),
                     how=how,
-                    gain=given[place] - given[0] + cost,
-                    write_cost=cost,
+                    gain_bytes=round(given[place] - given[0] + cost),
+                    write_bytes=round(cost),
                     lost=tuple(lost),
                 )
             )
-        return tuple(sorted(found, key=lambda change: (-change.gain + change.write_cost, change.table)))
+        return tuple(sorted(found, key=lambda change: (-change.gain_bytes + change.write_bytes, change.table)))
 
     def explained(self, table: str, left_out: Sequence[RejectedTable]) -> Candidates:
         """Return all candidate specs for one table, best first."""
@@ -239,9 +239,9 @@ class Proposal:
                 verdict = "another candidate saves more"
             sides = self._sides(table, spec, self.required)
             serves = dict.fromkeys(requirement.query for requirement, _, is_served in sides if is_served)
-            net = alone[place] - alone[0], beside[place] - beside[0]
+            net = round(alone[place] - alone[0]), round(beside[place] - beside[0])
             found.append(Candidate(spec, *net, verdict, tuple(serves)))
-        found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
+        found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside_bytes))
         return Candidates(table, tuple(found), tuple(mine))
 
 
@@ -267,8 +267,8 @@ def suggested(
         gains = [value + one.write_cost(place) for place, value in enumerate(choices.given(name, first))]
         best = max(range(len(gains)), key=gains.__getitem__)
         if best and (spec := one.specs[best]):
-            found.append(Suggestion(name, spec, gains[best] - gains[0]))
-    return tuple(sorted(found, key=lambda one: (-one.gain, one.table)))
+            found.append(Suggestion(name, spec, round(gains[best] - gains[0])))
+    return tuple(sorted(found, key=lambda one: (-one.gain_bytes, one.table)))
 
 
 def _config(node: Node, spec: BucketSpec, evolves: bool) -> dict[str, object]:

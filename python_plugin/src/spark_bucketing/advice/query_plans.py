@@ -76,9 +76,9 @@ def planned(plan: PhysicalPlan) -> PlanSizes:
     """Return how many bytes a plan shuffles and sorts."""
     sizes = _sizes(plan)
     shuffled, ordered = (
-        sum(sizes[node.number] for node in plan.walk() if node.kind == kind) for kind in ("exchange", "sort")
+        round(sum(sizes[node.number] for node in plan.walk() if node.kind == kind)) for kind in ("exchange", "sort")
     )
-    return PlanSizes(plan.counts, shuffled, ordered)
+    return PlanSizes(plan.counts.exchanges, plan.counts.sorts, shuffled, ordered)
 
 
 def _sizes(plan: PhysicalPlan) -> Mapping[int, float]:

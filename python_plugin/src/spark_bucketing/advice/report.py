@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import is_dataclass
-from typing import Any, TextIO
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 from spark_bucketing import output
-from spark_bucketing.advice.advice import Advice, QueryProof, RejectedTable
-from spark_bucketing.advice.query_plans import PlanSizes
+from spark_bucketing.advice.advice import Advice, PlanSizes, QueryProof, RejectedTable
 from spark_bucketing.checks.report import short_name
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.event_log.plan_costs import Cost
 from spark_bucketing.output import one_line
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.units import count, size, some
@@ -37,7 +34,19 @@ def write_text(advice: Advice, file: TextIO) -> None:
 
 def write_json(advice: Advice, file: TextIO) -> None:
     """Write the complete result of `advise`."""
-    output.write_json(advice_data(advice), file)
+    total = {when: {**vars(advice.counts(when)), "bytes": round(advice.bytes(when))} for when in ("before", "after")}
+    planned = sum(1 for one in advice.proof if one.before and one.after)
+    data = {
+        "version": 1,
+        **output.json_data(advice),
+        "worse": [one.unique_id for one in advice.worse],
+        "total": {"models": len(advice.proof), "planned": planned, **total, "write_bytes": advice.write_bytes},
+        "models": advice.proof,
+        "sources": advice.suggestions,
+        "measured": [{**output.json_data(one), **vars(one.cost)} for one in advice.measured],
+        "diff": unified_diff(advice.edits),
+    }
+    output.write_json(data, file)
 
 
 def write_html(advice: Advice, file: TextIO) -> None:
@@ -81,55 +90,4 @@ def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
 def _planned(planned: PlanSizes | None) -> str:
     if planned is None:
         return "not planned"
-    counts = planned.counts
-    return f"{count(counts.exchanges, 'Exchange')}, {count(counts.sorts, 'Sort')}, {bytes_text(planned.bytes)}"
-
-
-# The names of fields in JSON, if they differ. These fields are numbers of bytes.
-_NAMES = {
-    "size_bytes": "bytes",
-    "gain": "gain_bytes",
-    "write_cost": "write_bytes",
-    "alone": "alone_bytes",
-    "beside": "beside_bytes",
-}
-_LEFT_OUT = ("parents", "tables", "cost")
-
-
-def advice_data(advice: Advice) -> dict[str, Any]:
-    """Convert the result of `advise` to JSON types."""
-    total = {when: {**vars(advice.counts(when)), "bytes": round(advice.bytes(when))} for when in ("before", "after")}
-    planned = sum(1 for one in advice.proof if one.before and one.after)
-    parts = {
-        name: _data(value)
-        for name, value in vars(advice).items()
-        if name not in ("proof", "suggestions", "edits", "costly", "costly_proof")
-    }
-    return {
-        "version": 1,
-        **parts,
-        "worse": [one.unique_id for one in advice.worse],
-        "total": {"models": len(advice.proof), "planned": planned, **total, "write_bytes": round(advice.write_cost)},
-        "models": _data(advice.proof),
-        "sources": _data(advice.suggestions),
-        "measured": [{**_data(one), **vars(one.cost)} for one in advice.measured],
-        "diff": unified_diff(advice.edits),
-    }
-
-
-def _data(value: Any) -> Any:
-    if isinstance(value, Cost):
-        return vars(value)
-    if isinstance(value, PlanSizes):
-        return {**vars(value.counts), "shuffled_bytes": round(value.shuffled), "sorted_bytes": round(value.sorted)}
-    if is_dataclass(value):
-        # A plan without an error has an empty text.
-        found: dict[str, Any] = {name: one or None if name == "error" else one for name, one in vars(value).items()}
-        return {
-            _NAMES.get(name, name): round(one) if name in _NAMES else _data(one)
-            for name, one in found.items()
-            if name not in _LEFT_OUT
-        }
-    if isinstance(value, (list, tuple)):
-        return list(map(_data, value))
-    return dict(value) if isinstance(value, Mapping) else value
+    return f"{count(planned.exchanges, 'Exchange')}, {count(planned.sorts, 'Sort')}, {bytes_text(planned.bytes)}"
