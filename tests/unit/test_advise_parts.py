@@ -20,8 +20,7 @@ from sample_pages import ADVICE, SPEC
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, PlanSizes, QueryProof
 from spark_bucketing.advice.advisor import Choice
-from spark_bucketing.advice.layout_options import Compatibility, Options, keys_of, options_of, orders_of
-from spark_bucketing.advice.proposal import Choices, proposed
+from spark_bucketing.advice.proposal import Choices, Compatibility, Options, keys_of, options_of, orders_of, proposed
 from spark_bucketing.advice.query_plans import Plans, RequiredLayout, Requirement
 from spark_bucketing.advice.report import write_html, write_json, write_text
 from spark_bucketing.advice.subjects import (

@@ -24,8 +24,7 @@ from spark_bucketing.init.initialize import add_package
 from spark_bucketing.project.manifest import relation_parts, table_name
 from spark_bucketing.project.profile import without_stack
 from spark_bucketing.spec import BucketSpec, are_compatible, number_of_buckets
-from spark_bucketing.tables.compatibility import Merging
-from spark_bucketing.tables.metadata import Column
+from spark_bucketing.tables.metadata import Column, Merging
 from spark_bucketing.units import parse_size, size
 
 

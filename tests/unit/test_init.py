@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from spark_bucketing import api
 from spark_bucketing.advice.advice import Advice, PlanSizes, ProposedSpec, QueryProof, RejectedTable, Suggestion
-from spark_bucketing.advice.first_models import first_models
+from spark_bucketing.advice.report import first_models
 from spark_bucketing.cli import init as command
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError

@@ -28,9 +28,20 @@ from spark_bucketing.errors import exit_code
 from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.tables.compatibility import Merging, compatible_read, readable_ranges, runs, smallest_rewrite, span
 from spark_bucketing.tables.file_statistics import FileState, FileStats
-from spark_bucketing.tables.metadata import Column, Partition, Status, TableMetadata, partition_of
+from spark_bucketing.tables.metadata import (
+    Column,
+    Merging,
+    Partition,
+    Status,
+    TableMetadata,
+    compatible_read,
+    partition_of,
+    readable_ranges,
+    runs,
+    smallest_rewrite,
+    span,
+)
 from spark_bucketing.tables.overview import DataFile, Overview, bucket_of
 from spark_bucketing.tables.report import print_specs, specs_data, write_file_statistics_report, write_overviews
 from spark_bucketing.tables.rewrite import RewritePlan, covering, plan_rewrite

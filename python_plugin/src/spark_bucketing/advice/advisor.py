@@ -9,36 +9,22 @@ from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 
+from spark_bucketing.advice import subjects
 from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
-from spark_bucketing.advice.layout_options import (
+from spark_bucketing.advice.proposal import (
     Compatibility,
     Options,
+    Proposal,
+    choices_of,
     keys_of,
     numbers_beside,
     options_of,
     orders_of,
+    proposed,
+    suggested,
 )
-from spark_bucketing.advice.proposal import Proposal, choices_of, proposed, suggested
 from spark_bucketing.advice.query_plans import Plans, RequiredLayout
-from spark_bucketing.advice.subjects import (
-    AdvisedTable,
-    AdviseRequest,
-    OnProgress,
-    ProjectContext,
-    cast_columns,
-    column_facts,
-    live_catalog,
-    measured_runs,
-    ranked,
-    read_runs,
-    read_sizes,
-    refuse_unknown,
-    subjects_of,
-    table_sizes,
-    unknown_names,
-    unplanned_layouts,
-    with_costs,
-)
+from spark_bucketing.advice.subjects import AdvisedTable, AdviseRequest, OnProgress, ProjectContext
 from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.checker import TimeLimit
 from spark_bucketing.checks.project import Project, about, in_folder, open_planner, planner_settings_of
@@ -57,8 +43,8 @@ _MOST_ROUNDS = 10
 
 def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
     """Plan the project, choose bucket specs, and verify the choice with Spark's planner."""
-    given = read_sizes(request.sizes) if request.sizes else {}
-    runs = read_runs(request.runs) if request.runs else {}
+    given = subjects.read_sizes(request.sizes) if request.sizes else {}
+    runs = subjects.read_runs(request.runs) if request.runs else {}
     if request.explain and request.apply:
         raise ProjectError(
             "The options `--explain` and `--apply` cannot be combined.",
@@ -79,18 +65,18 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             settings, _ = planner_settings_of(project, planner)
             on_progress("compiling the project")
             artifacts = project.artifacts()
-            live = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
-            refuse_unknown(artifacts.manifest, request.sizes, given)
+            live = {} if request.check.offline else subjects.live_catalog(planner, artifacts.manifest)
+            subjects.refuse_unknown(artifacts.manifest, request.sizes, given)
             # Past runs, listed by unique id, may include models that no longer exist.
-            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
+            subjects.refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
             gone = tuple(
                 RejectedTable(name, "--runs lists this name, but the project does not contain it")
-                for name in unknown_names(artifacts.manifest, runs)
+                for name in subjects.unknown_names(artifacts.manifest, runs)
             )
-            sizes = table_sizes(artifacts.manifest, given, (live, artifacts.catalog), request.assume_size)
+            sizes = subjects.table_sizes(artifacts.manifest, given, (live, artifacts.catalog), request.assume_size)
             measured = read_measured(request.event_logs, on_progress, target.name) if request.event_logs else None
             if measured and not runs:
-                runs = measured_runs(measured, _by_table(artifacts.manifest))
+                runs = subjects.measured_runs(measured, _by_table(artifacts.manifest))
             around = ProjectContext(request, artifacts.manifest, settings, sizes, runs, measured)
             # The planner uses the known and the given sizes.
             columns = {name: table.columns for name, table in {**artifacts.catalog, **live}.items()}
@@ -131,13 +117,13 @@ def _advised(
     plans.plan_all(on_progress)
     measured = around.measured
     # Event logs name nodes whose statements have no query comment by their tables.
-    models = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
-    unplanned = unplanned_layouts(measured, models) if measured else ()
+    nodes = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
+    unplanned = subjects.unplanned_layouts(measured, nodes) if measured else ()
     required = (*plans.required, *unplanned)
     compatibility = Compatibility(around.settings.extension, around.settings.on(Setting.ALL_KEYS))
-    subjects, sources, left_out = subjects_of(around, stubs, stub)
-    options = _options(around, {**subjects, **sources}, required, compatibility, planner, on_progress)
-    own = {name: one for name, one in options.items() if name in subjects}
+    models, sources, left_out = subjects.subjects_of(around, stubs, stub)
+    options = _options(around, {**models, **sources}, required, compatibility, planner, on_progress)
+    own = {name: one for name, one in options.items() if name in models}
     on_progress("choosing")
     choice = Choice(plans, required, compatibility, unplanned, on_progress)
     proposal = choice.proposal(own, inf if request.max_rewrite is None else request.max_rewrite)
@@ -145,13 +131,13 @@ def _advised(
     left_out += [
         RejectedTable(name, why, keys) for name, one in proposal.options.items() for keys, why in one.left_out.items()
     ]
-    left_out += cast_columns(plans.cast_keys, subjects)
+    left_out += subjects.cast_columns(plans.cast_keys, models)
     by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
-    costs = ranked(measured) if measured else ()
+    costs = subjects.ranked(measured) if measured else ()
     changes = proposal.changes(by_table)
     costly = choice.costly(own, proposal) if request.costly else None
     return Advice(
-        changes=with_costs(changes, costs) if measured else changes,
+        changes=subjects.with_costs(changes, costs) if measured else changes,
         measured=costs,
         unattributed=measured.unattributed if measured else None,
         event_logs=measured.summary if measured else "",
@@ -209,7 +195,7 @@ class Choice:
 
 def _options(
     around: ProjectContext,
-    subjects: Mapping[str, AdvisedTable],
+    tables: Mapping[str, AdvisedTable],
     required: Sequence[RequiredLayout],
     compatibility: Compatibility,
     planner: Planner,
@@ -217,12 +203,12 @@ def _options(
 ) -> dict[str, Options]:
     """Return candidate specs for every table from which an operator could read buckets by its keys."""
     keys, orders, size = keys_of(required, compatibility), orders_of(required), around.request.target_file_size
-    known = dict(subjects)
+    known = dict(tables)
     if not isinstance(planner, StubPlanner):
         on_progress("collecting column statistics")
         for name in (name for name in keys if name in known):
             columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
-            facts = column_facts(planner, known[name], columns, around.request.profile)
+            facts = subjects.column_facts(planner, known[name], columns, around.request.profile)
             known[name] = replace(known[name], facts=facts)
     beside = numbers_beside(known, required, size)
     return {

@@ -12,8 +12,7 @@ from spark_bucketing.checks.sql_text import without_repartitions
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.document import Source, TableFacts
 from spark_bucketing.spec import BucketSpec
-from spark_bucketing.tables.compatibility import Merging, smallest_rewrite
-from spark_bucketing.tables.metadata import Partition, TableMetadata
+from spark_bucketing.tables.metadata import Merging, Partition, TableMetadata, smallest_rewrite
 from spark_bucketing.tables.rewrite import covering, rewrite_command
 
 Changes = tuple[Change, ...]

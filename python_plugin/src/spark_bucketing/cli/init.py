@@ -15,7 +15,7 @@ import click
 
 from spark_bucketing import api
 from spark_bucketing.advice.advice import ProposedSpec
-from spark_bucketing.advice.first_models import FirstModels, commands, first_models
+from spark_bucketing.advice.report import FirstModels, commands, first_models
 from spark_bucketing.checks.project import in_folder
 from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from jinja2 import Environment, TemplateError
@@ -69,10 +68,8 @@ class ConfigCalls:
         return {key: setting.value for key, setting in self.settings.items()}
 
 
-@cache
-def environment() -> Environment:
-    """Return a Jinja environment that can parse all files that dbt can render."""
-    return Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
+# It can parse all files that dbt can render.
+_ENVIRONMENT = Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -83,7 +80,7 @@ def _tokens(text: str) -> Iterator[Token]:
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     position = 0
-    for _, kind, part in environment().lex(text):
+    for _, kind, part in _ENVIRONMENT.lex(text):
         while not text.startswith(part, position):
             position += 1
         if kind != "whitespace":
@@ -178,7 +175,7 @@ def _argument(part: Sequence[Token], source: str, is_mapping: bool) -> tuple[str
 
 def _literal(text: str) -> Any:
     try:
-        output = environment().parse("{{ (" + text + ") }}").body[0]
+        output = _ENVIRONMENT.parse("{{ (" + text + ") }}").body[0]
         expression = output.nodes[0] if isinstance(output, Output) else None
         return expression.as_const() if isinstance(expression, Expr) else UNKNOWN
     # A filter on a literal may raise any exception. For a name, jinja2 raises Impossible.
@@ -210,7 +207,7 @@ def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
 def _editable(text: str) -> ConfigCalls:
     calls = config_calls(text)
     try:
-        environment().parse(text)
+        _ENVIRONMENT.parse(text)
     except TemplateError as error:
         raise CannotEditError(f"Jinja cannot parse the model's SQL: {error}.") from error
     if calls.number > 1:

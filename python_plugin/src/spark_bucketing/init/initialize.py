@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from spark_bucketing.edits.yaml_files import Keys, set_keys
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.extension.build import is_other_build
 from spark_bucketing.extension.settings import as_profile
+from spark_bucketing.project.manifest import read_project
 from spark_bucketing.project.profile import Target
 from spark_bucketing.spec import number_of_buckets
 
@@ -36,11 +38,9 @@ _BUCKETED = {
 
 def is_package(folder: Path) -> bool:
     """Return whether a directory contains the dbt package spark_bucketing."""
-    try:
-        data = yaml.safe_load(read(folder / "dbt_project.yml"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return False
-    return isinstance(data, dict) and data.get("name") == PACKAGE
+    with suppress(ProjectError):
+        return read_project(folder).get("name") == PACKAGE
+    return False
 
 
 def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:

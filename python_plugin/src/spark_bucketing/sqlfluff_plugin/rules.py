@@ -93,7 +93,7 @@ def project_of(path: Path | None, manifest: str | None) -> LintedProject:
     except OSError as error:
         # Do not warn about a file outside a project, which has no manifest.
         if root is not None or manifest != _DEFAULT:
-            _warn_once(file, f"Cannot read the manifest {file} ({error.strerror}). Run `dbt parse` to write it.")
+            _warn_once(f"Cannot read the manifest {file} ({error.strerror}). Run `dbt parse` to write it.")
     return _project(root)
 
 
@@ -104,7 +104,7 @@ def _project(root: Path | None, file: Path | None = None, written: int = 0) -> L
         try:
             manifest = read_manifest(file)
         except ProjectError as error:
-            _warn_once(file, " ".join(str(error).split()))
+            _warn_once(" ".join(str(error).split()))
     return LintedProject(root, manifest)
 
 
@@ -113,13 +113,10 @@ def _root(folder: Path) -> Path | None:
     return next((one for one in (folder, *folder.parents) if (one / "dbt_project.yml").is_file()), None)
 
 
-_warned: set[Path] = set()
-
-
-def _warn_once(file: Path, text: str) -> None:
-    if file not in _warned:
-        _warned.add(file)
-        _LOGGER.warning("spark-bucketing: %s Until then, the rules check only the config in the file itself.", text)
+# Each warning appears once, and not for each linted file.
+@lru_cache
+def _warn_once(text: str) -> None:
+    _LOGGER.warning("spark-bucketing: %s Until then, the rules check only the config in the file itself.", text)
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,6 @@ class FileState:
     NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it
     WRONG = "wrong"  # the statistics differ from the rows
 
-    @classmethod
-    def of(cls, is_covered: bool, is_right: bool) -> str:
-        """Return the state of a file, whose statistics, if any, may be wrong."""
-        return cls.COVERED if is_covered and is_right else cls.WRONG if is_covered else cls.NOT_COVERED
-
 
 @dataclass(frozen=True)
 class FileStats:
@@ -195,12 +190,13 @@ def _files(
         actual = f"({actual}) as actual left join (select distinct * from parquet.{sql.name(stored)}) as saved on {_SAME_FILE}"  # noqa: E501, S608
     else:
         columns, actual = [*columns, "false as covered"], f"({actual}) as actual"
+    states = {True: FileState.COVERED, False: FileState.WRONG}
     files = [
         FileStats(
             name=unquote(row["file"]),
             size=int(row["bytes"]),
             rows=int(row["rows"]),
-            state=FileState.of(row["covered"], row.get("same", True)),
+            state=states[bool(row.get("same", True))] if row["covered"] else FileState.NOT_COVERED,
             overlaps=bool(row.get("overlaps")),
             **{key: row.get(key) for key in ("implicit_partition", "lower", "upper", "nulls")},
         )

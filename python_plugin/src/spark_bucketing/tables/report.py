@@ -17,17 +17,20 @@ from rich.text import Text
 
 from spark_bucketing import output
 from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, write_json
-from spark_bucketing.tables.compatibility import (
+from spark_bucketing.tables.file_statistics import FileState, FileStats, Organized
+from spark_bucketing.tables.metadata import (
     Merging,
+    Partition,
     PartitionRun,
     Read,
+    Status,
+    TableMetadata,
     compatible_read,
     readable_ranges,
     runs,
     span,
+    total_size,
 )
-from spark_bucketing.tables.file_statistics import FileState, FileStats, Organized
-from spark_bucketing.tables.metadata import Partition, Status, TableMetadata, total_size
 from spark_bucketing.tables.overview import FileSizes, Overview, SpecFiles
 from spark_bucketing.tables.rewrite import RewritePlan
 from spark_bucketing.units import count, size
