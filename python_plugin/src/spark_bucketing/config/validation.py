@@ -13,21 +13,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from spark_bucketing.config.schema import (
-    BUCKET_TYPES,
-    DISJOINT,
-    HIVE_TYPES,
-    INCREMENTAL,
-    KEYS,
-    MATERIALIZATIONS,
-    OTHER_KEYS,
-    RANGE_TYPES,
-    RULES,
-    SPARK_TYPES,
-    Condition,
-    Key,
-    base_type,
-)
+from spark_bucketing.config import schema
+from spark_bucketing.config.schema import Condition, Key, base_type
 from spark_bucketing.errors import ProjectError, error_message
 from spark_bucketing.units import parse_size
 
@@ -216,7 +203,7 @@ def validated(config: Mapping[str, Any], model: str) -> dict[str, Any]:
 def value_of(key: str, value: Any, model: str) -> Any:
     """Return the validated value of one key, or its default value."""
     found: list[Violation] = []
-    parsed = parse_value(key, KEYS[key], value, found)
+    parsed = parse_value(key, schema.KEYS[key], value, found)
     for violation in found:
         raise ProjectError(violation.message(model))
     return parsed
@@ -225,18 +212,18 @@ def value_of(key: str, value: Any, model: str) -> Any:
 def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
     """Return the values of all accepted keys, UNKNOWN for invalid ones, and all violations."""
     materialized = config["materialized"]
-    if materialized not in MATERIALIZATIONS:
+    if materialized not in schema.MATERIALIZATIONS:
         return {}, []
     found = list(_unknown_keys(config, materialized))
     values: dict[str, Any] = {"materialized": materialized}
-    for key, spec in KEYS.items():
+    for key, spec in schema.KEYS.items():
         value = config[key]
         if materialized in spec.taken_by:
             unused = spec.of_dbt and str(config["incremental_strategy"]).lower() not in spec.strategies
             values[key] = value if unused else parse_value(key, spec, value, found)
         # Keys of incremental models, and of other models of the family, may be set for all models in a folder.
         elif value not in (None, UNKNOWN) and not (
-            set(spec.taken_by) <= set(INCREMENTAL) or _family(materialized) in map(_family, spec.taken_by)
+            set(spec.taken_by) <= set(schema.INCREMENTAL) or _family(materialized) in map(_family, spec.taken_by)
         ):
             expected = f"no `{key}`, which is a key of {' and '.join(spec.taken_by)}"
             instead = f"materialized='{spec.taken_by[0]}', or remove `{key}`"
@@ -249,7 +236,7 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
         # As in dbt, a merge without a key matches no row.
         values["incremental_strategy"] = UNKNOWN if values["unique_key"] else "append"
     found += _overlaps(values)
-    for rule in RULES:
+    for rule in schema.RULES:
         if all(_holds(condition, _value(condition.key, values)) for condition in rule.when):
             what, expected, instead = (text.format_map(values) for text in (rule.found, rule.expected, rule.instead))
             found.append(Violation(rule.key, what, expected, instead, rule.name))
@@ -257,10 +244,12 @@ def validate(config: Config) -> tuple[dict[str, Any], list[Violation]]:
 
 
 def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
-    names = [key for key, spec in KEYS.items() if _family(materialized) in map(_family, spec.taken_by)]
-    missing = [key for key in names if KEYS[key].required and config[key] is None]
+    names = [key for key, spec in schema.KEYS.items() if _family(materialized) in map(_family, spec.taken_by)]
+    missing = [key for key in names if schema.KEYS[key].required and config[key] is None]
     for key, value in config.values.items():
-        meant = None if value is None or key in KEYS or key in OTHER_KEYS else meant_key(key, names, missing)
+        meant = (
+            None if value is None or key in schema.KEYS or key in schema.OTHER_KEYS else meant_key(key, names, missing)
+        )
         if meant:
             text = f"'{value}'" if isinstance(value, str) else value
             expected = "a config key of dbt or of this package"
@@ -272,7 +261,7 @@ def _unknown_keys(config: Config, materialized: str) -> Iterator[Violation]:
 def meant_key(key: str, names: Iterable[str], missing: Iterable[str] = ()) -> str | None:
     """Return the valid key that an unknown key resembles, a distant one only if it is required but missing."""
     plain = key.lower().replace("-", "_")
-    known = (name for name in names if plain in (name, *KEYS[name].misspellings))
+    known = (name for name in names if plain in (name, *schema.KEYS[name].misspellings))
     return next(known, None) or nearest_name(key, names, within=1) or nearest_name(key, missing)
 
 
@@ -281,7 +270,7 @@ def _family(materialized: str) -> str:
 
 
 def _overlaps(values: Mapping[str, Any]) -> Iterator[Violation]:
-    for rule in DISJOINT:
+    for rule in schema.DISJOINT:
         names, others = values.get(rule.key), values.get(rule.other)
         if isinstance(names, list) and isinstance(others, list):
             taken = {name.lower() for name in others}
@@ -315,7 +304,7 @@ _PARTITIONS = ("array", "map", "struct", "binary", "void")
 
 
 # A contract may also use other names of types, such as integer. The rules accept names that they do not know.
-_KNOWN_TYPES = (*SPARK_TYPES, *RANGE_TYPES, *_PARTITIONS)
+_KNOWN_TYPES = (*schema.SPARK_TYPES, *schema.RANGE_TYPES, *_PARTITIONS)
 
 
 def violations(config: Config, columns: Mapping[str, str | None] | None = None) -> Iterator[Violation]:
@@ -331,8 +320,8 @@ def violations(config: Config, columns: Mapping[str, str | None] | None = None) 
     merges = values.get("incremental_strategy") == "merge"
     for key, names in values.items():
         # The default sort columns are the bucket columns, which need no second message.
-        own = isinstance(names, list) and KEYS[key].type == "columns" and config[key] is not None
-        if columns and own and (merges or not KEYS[key].strategies):
+        own = isinstance(names, list) and schema.KEYS[key].type == "columns" and config[key] is not None
+        if columns and own and (merges or not schema.KEYS[key].strategies):
             yield from _contract_columns(key, names, columns, values)
 
 
@@ -365,13 +354,13 @@ def _column_type(key: str, name: str, kind: str, values: Mapping[str, Any]) -> I
     base, found = base_type(kind), f"{name} {kind}"
     bucket_hash = values.get("bucket_hash", UNKNOWN)
     if key == "clustered_by":
-        types = SPARK_TYPES if bucket_hash is UNKNOWN else BUCKET_TYPES[bucket_hash]
+        types = schema.SPARK_TYPES if bucket_hash is UNKNOWN else schema.BUCKET_TYPES[bucket_hash]
         if base not in types:
             expected = f"a column of type {', '.join(types)}"
             yield Violation(key, found, expected, _cast(name, base), "unsupported-bucket-column")
     elif (key == "partition_by" and base in _PARTITIONS) or (key == "sorted_by" and base == "map"):
         yield Violation(key, found, "a column of a simple type", "choose another column")
-    elif key in ("range_by", "implicit_partition_by") and base not in RANGE_TYPES:
+    elif key in ("range_by", "implicit_partition_by") and base not in schema.RANGE_TYPES:
         expected = "a column of a numeric, string, date, timestamp or boolean type without a collation"
         yield Violation(key, found, expected, "choose another column, or cast this column in the model")
 
@@ -381,6 +370,6 @@ def _cast(name: str, base: str) -> str:
         return f"`cast({name} as decimal(38, 9))` in every model that joins on it, or as bigint if it has no fractions"
     if base == "void":
         return f"`cast({name} as bigint)` in the model, or to its type in the tables that the model joins"
-    if base in SPARK_TYPES and base not in HIVE_TYPES:
+    if base in schema.SPARK_TYPES and base not in schema.HIVE_TYPES:
         return f"`cast({name} as string)` in the model, or bucket_hash='spark'"
     return "bucket by another column"

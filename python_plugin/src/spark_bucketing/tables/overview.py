@@ -259,18 +259,13 @@ class Overview:
 
     def _file_names(self) -> Iterator[str]:
         """Yield what is wrong with the names of the files, each with an example and a fix."""
-        if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
-            yield (
-                f"{count(len(unnamed), 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
-                f"a writer ignored the buckets; {self._rewrite(file.folder for file in unnamed)}."
-            )
+        unnamed = [file for part in self.by_spec for file in part.without_bucket()]
+        wrong = [(unnamed, "without a bucket id in the name", "a writer ignored the buckets")]
         for part in self.by_spec:
-            if beyond := part.beyond():
-                yield (
-                    f"{count(len(beyond), 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
-                    f"{beyond[0].name}: a writer used more buckets than the table has; "
-                    f"{self._rewrite(file.folder for file in beyond)}."
-                )
+            what = f"with a bucket id above {part.spec.num_buckets - 1}"
+            wrong.append((part.beyond(), what, "a writer used more buckets than the table has"))
+        for files, what, why in wrong:
+            yield from _of_files(files, what, f"{why}; {self._rewrite(file.folder for file in files)}.")
         # The numbers of files by directory and bucket.
         numbers: Counter[tuple[str, int]] = Counter()
         for part in self.by_spec:
@@ -501,14 +496,16 @@ def _statistics_findings(name: str, statistics: Sequence[FileStats]) -> Iterator
         (FileState.NOT_COVERED, "not in the file statistics"),
         (FileState.WRONG, "whose statistics differ from the rows"),
     ):
-        if found := [file for file in statistics if file.state == state]:
-            yield f"{count(len(found), 'file')} {what}, such as {found[0].name}: {repair}."
+        yield from _of_files([file for file in statistics if file.state == state], what, f"{repair}.")
     overlapping = [file for file in statistics if file.overlaps]
-    if overlapping:
-        yield (
-            f"{count(len(overlapping), 'file')} whose range overlaps the range of another file, such as "
-            f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
-        )
+    fix = "queries read both files; rebuild the table (dbt run --full-refresh)."
+    yield from _of_files(overlapping, "whose range overlaps the range of another file", fix)
+
+
+def _of_files(files: Sequence[DataFile | FileStats], what: str, fix: str) -> Iterator[str]:
+    """Yield one message about files, if any, with an example and a fix."""
+    if files:
+        yield f"{count(len(files), 'file')} {what}, such as {files[0].name}: {fix}"
 
 
 def _versions_of(partitions: Iterable[Partition]) -> dict[str, str]:
