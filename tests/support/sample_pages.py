@@ -11,8 +11,8 @@ from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, PlanSizes, ProposedSpec, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advice.report import write_html as write_advice
 from spark_bucketing.checks.report import write_html as write_check
-from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import read_measured
+from spark_bucketing.event_log.report import compare
 from spark_bucketing.event_log.report import write_html as write_comparison
 from spark_bucketing.plan.document import read_plan, tree_lines
 from spark_bucketing.spec import BucketSpec

@@ -22,9 +22,8 @@ from conftest import REPOSITORY
 from spark_bucketing.advice.subjects import measured_runs
 from spark_bucketing.cli import main, options
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.comparison import Comparison, Difference, compare
 from spark_bucketing.event_log.measured import AD_HOC, Measured, Run, Work, read_measured
-from spark_bucketing.event_log.report import rows, write_html, write_json, write_text
+from spark_bucketing.event_log.report import Comparison, Difference, compare, rows, write_html, write_json, write_text
 
 REVENUE = "model.shop.revenue"
 

@@ -9,9 +9,8 @@ import click
 from spark_bucketing.cli.options import OUTPUT, event_logs, format_of, report_file
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.errors import EventLogError
-from spark_bucketing.event_log.comparison import compare
 from spark_bucketing.event_log.measured import Measured, read_measured
-from spark_bucketing.event_log.report import write_html, write_json, write_text
+from spark_bucketing.event_log.report import compare, write_html, write_json, write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import TopologicalSorter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -238,27 +239,17 @@ def is_fresh(
         given = yaml.safe_load(variables) or {}
     if not same_run or arguments.get("target") != target or (arguments.get("vars") or {}) != given:
         return False
-    return all(time < written for time in _times(project_dir, profiles_dir))
-
-
-def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """Yield the modification times of the project's files, and of directories, which reveal deleted files."""
-    settings = read_project(project_dir)
-    packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
-    for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):
-        if path.exists():
-            yield path.stat().st_mtime
-    yield from _sources(project_dir, settings)
+    packages = project_dir / str(read_project(project_dir).get("packages-install-path") or "dbt_packages")
     # A package may be a link to a directory under development.
-    for package in sorted(packages.iterdir()) if packages.is_dir() else ():
-        file = package / "dbt_project.yml"
-        if file.exists():
-            yield file.stat().st_mtime
-        yield from _sources(package, read_project(package) if file.exists() else {})
+    projects = [project_dir, *(sorted(packages.iterdir()) if packages.is_dir() else ())]
+    files = chain([profiles_dir / "profiles.yml", packages], *map(_files, projects))
+    return all(path.stat().st_mtime < written for path in files if path.exists())
 
 
-def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
-    """Yield the modification times of all files in a project or package, including directories that are links."""
+def _files(project_dir: Path) -> Iterator[Path]:
+    """Yield the files of a project or package, also in links, and their directories, which reveal deleted files."""
+    yield from (project_dir / name for name in _FILES)
+    settings = read_project(project_dir) if (project_dir / "dbt_project.yml").exists() else {}
     seen: set[str] = set()
     for setting, default in _FOLDERS.items():
         names = settings.get(setting) or default
@@ -269,5 +260,4 @@ def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
                     below.clear()
                     continue
                 seen.add(os.path.realpath(folder))
-                yield Path(folder).stat().st_mtime
-                yield from (path.stat().st_mtime for file in files if (path := Path(folder, file)).exists())
+                yield from (Path(folder, file) for file in ("", *files))
