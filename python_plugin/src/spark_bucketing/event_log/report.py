@@ -32,14 +32,15 @@ WRITE_TIME = (
     "`write seconds` is the run time of the tasks in the stages that write files. It includes the reading and joining "
     "that Spark does in these stages, so it has no verdict."
 )
-# The compared measures of a run, and by how much the median must at least change for a verdict. Without a shuffle
-# before the write, the writing stage also reads and joins, so a change of its time says nothing about the write.
-_MEASURES: Mapping[str, tuple[Callable[[Run], float], float | None]] = {
-    "seconds": (lambda run: run.seconds, 0.1),
-    "shuffle_bytes": (lambda run: run.work.shuffle_bytes, 1024),
-    "spill_bytes": (lambda run: run.work.spill_bytes, 1024),
-    "task_seconds": (lambda run: run.work.task_ms / 1000, 0.1),
-    "write_seconds": (lambda run: run.work.write_ms / 1000, None),
+# The title and the value of each compared measure of a run, and by how much the median must at least change for a
+# verdict. Without a shuffle before the write, the writing stage also reads and joins, so a change of its time says
+# nothing about the write.
+_MEASURES: Mapping[str, tuple[str, Callable[[Run], float], float | None]] = {
+    "seconds": ("seconds", lambda run: run.seconds, 0.1),
+    "shuffle_bytes": ("shuffled", lambda run: run.work.shuffle_bytes, 1024),
+    "spill_bytes": ("spilled", lambda run: run.work.spill_bytes, 1024),
+    "task_seconds": ("task seconds", lambda run: run.work.task_ms / 1000, 0.1),
+    "write_seconds": ("write seconds", lambda run: run.work.write_ms / 1000, None),
 }
 
 
@@ -151,7 +152,7 @@ def _named(measured: Measured, names: Mapping[str, str]) -> Measured:
 def _differences(before: Sequence[Run], after: Sequence[Run]) -> dict[str, Difference]:
     return {
         name: Difference(tuple(map(value, before)), tuple(map(value, after)), least)
-        for name, (value, least) in _MEASURES.items()
+        for name, (_, value, least) in _MEASURES.items()
     }
 
 
@@ -206,13 +207,6 @@ def _certain(node: ComparedNode) -> float:
 
 SCHEMA_VERSION = 1
 _MEDIANS = "Medians of all successful runs, before -> after"
-_TITLES = {
-    "seconds": "seconds",
-    "shuffle_bytes": "shuffled",
-    "spill_bytes": "spilled",
-    "task_seconds": "task seconds",
-    "write_seconds": "write seconds",
-}
 # The measures whose verdicts the text and HTML reports show, and the titles of these columns.
 _JUDGED = {"seconds": "time verdict", "shuffle_bytes": "shuffle verdict"}
 # Pixels of a plot's bars, and of a letter in the widest font.
@@ -274,9 +268,9 @@ def write_text(comparison: Comparison, file: TextIO) -> None:
 def rows(comparison: Comparison) -> Iterator[list[str]]:
     """Yield the titles and the rows of the table, without measures that are zero for all nodes."""
     nodes = [*comparison.nodes, *filter(None, [comparison.total])]
-    shown = [name for name in _TITLES if any(any(node.differences[name].medians) for node in nodes)]
+    shown = [name for name in _MEASURES if any(any(node.differences[name].medians) for node in nodes)]
     judged = [name for name in _JUDGED if name in ("seconds", *shown)]
-    yield ["model", "runs", *(_TITLES[name] for name in shown), *(_JUDGED[name] for name in judged)]
+    yield ["model", "runs", *(_MEASURES[name][0] for name in shown), *(_JUDGED[name] for name in judged)]
     for node in nodes:
         time = node.differences["seconds"]
         medians = (medians_text(name, node.differences[name]) for name in shown)
@@ -318,7 +312,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
             yield f"Not compared, because they ran only {when}: {', '.join(map(short, names))}"
     for when, measured in (("Before", comparison.before), ("After", comparison.after)):
         yield f"{when}: {measured.summary}"
-    if _TITLES["write_seconds"] in next(rows(comparison)):
+    if "write seconds" in next(rows(comparison)):
         yield WRITE_TIME
     yield RULE
 
@@ -340,7 +334,7 @@ def write_html(comparison: Comparison, file: TextIO) -> None:
     plots = [("Seconds", _plot(comparison, "seconds")), ("Bytes shuffled", _plot(comparison, "shuffle_bytes"))]
     titles, *found = rows(comparison)
     longest = max((len(short(node.node)) for node in comparison.nodes), default=0)
-    notes = [*([WRITE_TIME] if _TITLES["write_seconds"] in titles else []), RULE]
+    notes = [*([WRITE_TIME] if "write seconds" in titles else []), RULE]
     texts = {"medians": _MEDIANS, "notes": [note.replace("`", "") for note in notes]}
     sizes = {"width": _WIDTH, "row": _ROW, "names": round(longest * _LETTER) + 6}
     file.write(template.render(comparison=comparison, titles=titles, rows=found, plots=plots, **sizes, **texts) + "\n")
