@@ -38,33 +38,11 @@ class LintedProject:
         """Create a project; `root` has dbt_project.yml, and is None outside a project."""
         self.root, self._manifest = root, manifest
 
-    def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
-        """Return a model's config. Keys that the file does not set come from the manifest."""
-        calls = config_calls(source)
-        node = self._node(path)
-        if node is None:
-            elsewhere = self._yaml if path is not None else ""
-            return Config(
-                calls.values, lambda key: not calls.open and not re.search(rf"\b{key}\W?\s*:", elsewhere)
-            ), calls
-        # The file may have changed since dbt wrote the manifest.
-        before = config_calls(node.raw_sql)
-        others = {key: value for key, value in node.config.items() if key not in before.settings}
-        return Config({**others, **calls.values}, lambda _: not calls.open and not before.open), calls
-
-    def contract(self, path: Path | None) -> Mapping[str, str | None] | None:
-        """Return the columns of a model's contract with their types, or None if the model has no enforced contract."""
-        node = self._node(path)
-        return {name.lower(): kind for name, kind in node.columns.items()} if node and node.contracted else None
-
-    def _node(self, path: Path | None) -> Node | None:
-        if path is None or self.root is None or self._manifest is None:
+    def node(self, path: Path | None) -> Node | None:
+        """Return the model of a file, or None if the manifest does not contain it."""
+        if path is None or self.root is None or not (file := path.resolve()).is_relative_to(self.root):
             return None
-        try:
-            relative = path.resolve().relative_to(self.root).as_posix()
-        except ValueError:
-            return None
-        return self._by_path.get(relative)
+        return self._by_path.get(file.relative_to(self.root).as_posix())
 
     @cached_property
     def _by_path(self) -> Mapping[str, Node]:
@@ -72,7 +50,7 @@ class LintedProject:
         return {node.path: node for node in nodes if node.resource_type in ("model", "snapshot")}
 
     @cached_property
-    def _yaml(self) -> str:
+    def yaml(self) -> str:
         """Return the text of all YAML files that might configure a model outside the manifest."""
         if self.root is None:
             return ""
@@ -131,8 +109,17 @@ class Model:
 # sqlfluff runs one rule after another on the same file.
 @lru_cache(maxsize=4)
 def _examine(project: LintedProject, path: Path | None, source: str) -> Model:
-    config, calls = project.config(path, source)
-    return Model(config, calls, tuple(violations(config, project.contract(path))))
+    calls, node = config_calls(source), project.node(path)
+    if node:
+        # The file may have changed since dbt wrote the manifest. Keys that it does not set come from the manifest.
+        before = config_calls(node.raw_sql)
+        others = {key: value for key, value in node.config.items() if key not in before.settings}
+        config = Config({**others, **calls.values}, lambda _: not calls.open and not before.open)
+    else:
+        elsewhere = project.yaml if path is not None else ""
+        config = Config(calls.values, lambda key: not calls.open and not re.search(rf"\b{key}\W?\s*:", elsewhere))
+    contract = {name.lower(): kind for name, kind in node.columns.items()} if node and node.contracted else None
+    return Model(config, calls, tuple(violations(config, contract)))
 
 
 class BucketRule:
