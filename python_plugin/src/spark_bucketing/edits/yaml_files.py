@@ -88,7 +88,8 @@ def _edits(
         if isinstance(old, yaml.SequenceNode) and not old.flow_style and isinstance(value, (list, tuple)) and value:
             kept = sum(1 for _ in takewhile(lambda pair: same(*pair), zip(data[name], value, strict=False)))
             start = _line(text, old.value[kept]) if kept < len(old.value) else _next_line(text, stop)
-            yield start, _next_line(text, stop), _indented([f"- {in_yaml(item)}" for item in value[kept:]], old, end)
+            items = _dumped(value[kept:]) if kept < len(value) else ()
+            yield start, _next_line(text, stop), _indented(items, old, end)
         elif old.start_mark.line == key.end_mark.line and old.start_mark.index < stop:
             yield old.start_mark.index, stop, _in_style_of(old, value, quote)
         else:
@@ -109,6 +110,12 @@ def _entry(key: str, value: object, quote: str | None) -> list[str]:
     if isinstance(value, Mapping) and value:
         return [f"{in_yaml(key)}:", *(f"  {line}" for pair in value.items() for line in _entry(*pair, quote))]
     return [f"{in_yaml(key)}: {_in_style_of(None, value, quote)}"]
+
+
+def _dumped(data: object) -> list[str]:
+    """Format data as YAML with one entry per line."""
+    text = yaml.safe_dump(data, default_flow_style=False, sort_keys=False, allow_unicode=True, width=float("inf"))
+    return str(text).splitlines()
 
 
 def _indented(lines: Sequence[str], beside: yaml.Node, end: str) -> str:
