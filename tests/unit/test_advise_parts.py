@@ -20,7 +20,7 @@ from sample_pages import ADVICE, SPEC
 from conftest import REPOSITORY
 from spark_bucketing.advice.advice import Advice, PlanSizes, QueryProof
 from spark_bucketing.advice.advisor import Choice
-from spark_bucketing.advice.proposal import Choices, Compatibility, Options, keys_of, options_of, orders_of, proposed
+from spark_bucketing.advice.proposal import Choices, Options, Workload, keys_of, options_of, orders_of, proposed
 from spark_bucketing.advice.query_plans import Plans, RequiredLayout, Requirement
 from spark_bucketing.advice.report import write_html, write_json, write_text
 from spark_bucketing.advice.subjects import (
@@ -107,11 +107,11 @@ def test_runs_are_found_by_every_accepted_name(tmp_path: Path, name: str) -> Non
 
 def test_candidate_keys_are_join_keys_grouping_keys_and_their_common_subsets() -> None:
     required = [QUERIES["join"], grouping("b", "t", "k", "ds")]
-    found = keys_of(required, Compatibility(extension=False))
+    found = keys_of(Workload(False, required=required))
     assert set(found["u"]) == {("a", "b"), ("b", "a")}
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
     # The extension also joins tables that are bucketed by a subset of the keys.
-    assert set(keys_of([QUERIES["join"]], Compatibility(extension=True))["t"]) == {
+    assert set(keys_of(Workload(True, required=[QUERIES["join"]]))["t"]) == {
         ("j", "k"),
         ("k", "j"),
         ("k",),
@@ -144,7 +144,7 @@ def test_joined_tables_get_matching_bucket_counts_even_without_the_extension(ext
     tables = (("t", 8 * GIB, 16), ("u", 4 * GIB, 32))
     options = {name: options_of(subject(name, size), [("k",)], [number], 256 * MIB) for name, size, number in tables}
     small, large = sorted(
-        spec.num_buckets for spec in proposed(options, required, Compatibility(extension)).specs.values()
+        spec.num_buckets for spec in proposed(options, Workload(extension, required=required)).specs.values()
     )
     assert large == small or (extension and large % small == 0)
 
@@ -163,14 +163,15 @@ def spec_of(text: str) -> BucketSpec | None:
 
 @cases("project/gains", query=..., extension=True, all_keys=True, specs=..., gain=...)
 def test_specs_serve_a_query_together(query: str, extension: bool, all_keys: bool, specs: list[str], gain: int) -> None:
-    assert Compatibility(extension, all_keys).gain(QUERIES[query], [spec_of(one) for one in specs]) == gain
+    assert Workload(extension, all_keys).gain(QUERIES[query], [spec_of(one) for one in specs]) == gain
 
 
 def test_files_are_also_sorted_by_window_order() -> None:
     requirement = RequiredLayout("w", "window", (Requirement("t", ("k",), 20.0 * GIB, 20.0 * GIB, ("k", "j")),))
     orders = orders_of([requirement])["t"]
-    options = {"t": options_of(subject("t"), keys_of([requirement], Compatibility(True))["t"], [], 256 * MIB, orders)}
-    (spec,) = proposed(options, [requirement], Compatibility(True)).specs.values()
+    workload = Workload(True, required=[requirement])
+    options = {"t": options_of(subject("t"), keys_of(workload)["t"], [], 256 * MIB, orders)}
+    (spec,) = proposed(options, workload).specs.values()
     assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
     in_folders = replace(subject("t"), table=TableFacts("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
     assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
@@ -181,9 +182,9 @@ def test_number_of_runs_decides_between_competing_models() -> None:
     by_k, by_j = grouping("a", "t", "k"), grouping("b", "t", "j", moved=30.0 * GIB)
     often = RequiredLayout("b", "aggregate", by_j.sides, runs=2)
     for second, key in ((by_j, "k"), (often, "j")):
-        (spec,) = proposed(options, [by_k, second], Compatibility(True)).specs.values()
+        (spec,) = proposed(options, Workload(True, required=[by_k, second])).specs.values()
         assert spec.bucket_columns == (key,)
-    found = proposed(options, [by_k, by_j], Compatibility(True)).explained("t", [])
+    found = proposed(options, Workload(True, required=[by_k, by_j])).explained("t", [])
     assert [one.verdict for one in found.candidates] == ["proposed", "another candidate saves more"]
     assert found.candidates[0].serves == ("a",)
 
@@ -206,9 +207,9 @@ def test_budget_limits_the_changes(evolves: bool, budget: int, changed: str) -> 
     options = options_by_k("t", "u")
     options["t"] = replace(options["t"], subject=replace(options["t"].subject, evolves=evolves))
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
-    assert set(proposed(options, required, Compatibility(True), budget).specs) == set(changed)
+    assert set(proposed(options, Workload(True, required=required), budget).specs) == set(changed)
     # A rarely read table is not worth a change.
-    seldom = proposed(options, [grouping("a", "t", "k", moved=7.9 * GIB)], Compatibility(True), budget)
+    seldom = proposed(options, Workload(True, required=[grouping("a", "t", "k", moved=7.9 * GIB)]), budget)
     assert seldom.specs == {} and seldom.chosen["t"] == 0
 
 
@@ -231,14 +232,14 @@ def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
 
 def test_tables_that_do_not_improve_any_plan_are_excluded() -> None:
     options = options_by_k("t")
-    proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
+    proposal = proposed(options, Workload(True, required=[grouping("a", "t", "k")]))
     same, less = PlanSizes(1, 0, 40 * GIB), PlanSizes()
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after, tables=("t",))]
         assert proposal.not_borne_out(proof) == dropped
     # Writing costs 8 GiB for each table, but reading saves 12 GiB only once.
     together = proposed(
-        options_by_k("t", "u"), [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True)
+        options_by_k("t", "u"), Workload(True, required=[join(f"q{number}", "t", "u", "k") for number in range(2)])
     )
     proof = [QueryProof("a", "model.p.a", 1.0, PlanSizes(1, 0, 12 * GIB), less, tables=("t", "u"))]
     assert set(together.specs) == {"t", "u"} and together.not_borne_out(proof) == ["t"]
@@ -269,7 +270,7 @@ def test_costly_specs_complete_a_join_that_does_not_pay_off(
     own = [grouping(name, name, "k", moved=8.0 * GIB) for name in more]
     required = [join("join", "t", "u", "k", moved=8.0 * GIB), *own]
     options = options_by_k("t", "u")
-    choice = Choice(cast(Plans, PlansOfJoin(*more)), required, Compatibility(True), (), lambda _: None)
+    choice = Choice(cast(Plans, PlansOfJoin(*more)), Workload(True, required=required), lambda _: None)
     proposal = choice.proposal(options)
     assert set(proposal.specs) == paying
     found = choice.costly(options, proposal)
@@ -311,7 +312,7 @@ def test_json_report_follows_its_schema() -> None:
     schema = json.loads((REPOSITORY / "docs" / "reference" / name).read_text())
     assert schema_errors(name, data) == [] and set(data) == set(schema["required"]) == set(schema["properties"])
     # A table without candidates is explained.
-    explanation = proposed({}, [], Compatibility(extension=True, all_keys=False)).explained("view", [])
+    explanation = proposed({}, Workload(True, all_keys=False)).explained("view", [])
     (left_out,) = explanation.left_out
     assert left_out.table == "view" and "uses columns of this table as keys" in left_out.reason
     assert schema_errors(name, json.loads(written(write_json, Advice(explained=explanation)))) == []

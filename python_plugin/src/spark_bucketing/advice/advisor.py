@@ -12,9 +12,9 @@ from pathlib import Path
 from spark_bucketing.advice import subjects
 from spark_bucketing.advice.advice import Advice, Candidates, QueryProof, RejectedTable
 from spark_bucketing.advice.proposal import (
-    Compatibility,
     Options,
     Proposal,
+    Workload,
     choices_of,
     keys_of,
     numbers_beside,
@@ -23,7 +23,7 @@ from spark_bucketing.advice.proposal import (
     proposed,
     suggested,
 )
-from spark_bucketing.advice.query_plans import Plans, RequiredLayout
+from spark_bucketing.advice.query_plans import Plans
 from spark_bucketing.advice.subjects import AdvisedTable, AdviseRequest, OnProgress, ProjectContext
 from spark_bucketing.checks.checked_query import Setting
 from spark_bucketing.checks.checker import TimeLimit
@@ -119,13 +119,13 @@ def _advised(
     # Event logs name nodes whose statements have no query comment by their tables.
     nodes = {*manifest.nodes, *(f"table.{name}" for name in _by_table(manifest))}
     unplanned = subjects.unplanned_layouts(measured, nodes) if measured else ()
-    required = (*plans.required, *unplanned)
-    compatibility = Compatibility(around.settings.extension, around.settings.on(Setting.ALL_KEYS))
+    rules = around.settings.extension, around.settings.on(Setting.ALL_KEYS)
+    workload = Workload(*rules, (*plans.required, *unplanned), unplanned)
     models, sources, left_out = subjects.subjects_of(around, stubs, stub)
-    options = _options(around, {**models, **sources}, required, compatibility, planner, on_progress)
+    options = _options(around, {**models, **sources}, workload, planner, on_progress)
     own = {name: one for name, one in options.items() if name in models}
     on_progress("choosing")
-    choice = Choice(plans, required, compatibility, unplanned, on_progress)
+    choice = Choice(plans, workload, on_progress)
     proposal = choice.proposal(own, inf if request.max_rewrite is None else request.max_rewrite)
     left_out += [RejectedTable(name, "the plan shows no net gain") for name in own if name not in proposal.options]
     left_out += [
@@ -143,8 +143,8 @@ def _advised(
         event_logs=measured.summary if measured else "",
         proof=plans.proof(proposal.specs),
         left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
-        suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
-        planner=f"{planner.label}, {'with' if compatibility.extension else 'without'} the session extension",
+        suggestions=suggested({name: one for name, one in options.items() if name in sources}, workload),
+        planner=f"{planner.label}, {'with' if workload.extension else 'without'} the session extension",
         explained=_explained(request.explain, by_table, proposal, left_out) if request.explain is not None else None,
         costly=costly.changes(by_table) if costly else (),
         costly_proof=choice.proof(costly, proposal.specs) if costly else (),
@@ -156,23 +156,21 @@ class Choice:
     """Chooses specs, plans the queries with them, and chooses again without the tables that do not gain."""
 
     plans: Plans
-    required: Sequence[RequiredLayout]
-    compatibility: Compatibility
-    unplanned: Sequence[RequiredLayout]
+    workload: Workload
     on_progress: OnProgress
 
     def proposal(
         self, own: Mapping[str, Options], most_bytes: float = inf, given: Mapping[str, BucketSpec] | None = None
     ) -> Proposal:
         """Propose specs for these tables, in addition to given specs of other tables."""
-        proposal = proposed(own, self.required, self.compatibility, most_bytes)
+        proposal = proposed(own, self.workload, most_bytes)
         for _ in range(_MOST_ROUNDS):
             self.on_progress("planning the proposal")
-            dropped = proposal.not_borne_out(self.proof(proposal, given or {}), self.unplanned)
+            dropped = proposal.not_borne_out(self.proof(proposal, given or {}))
             if not dropped:
                 break
             own = {name: one for name, one in own.items() if name not in dropped}
-            proposal = proposed(own, self.required, self.compatibility, most_bytes)
+            proposal = proposed(own, self.workload, most_bytes)
         return proposal
 
     def proof(self, proposal: Proposal, given: Mapping[str, BucketSpec]) -> tuple[QueryProof, ...]:
@@ -189,20 +187,18 @@ class Choice:
         free = {name: replace(one, subject=replace(one.subject, written=0.0)) for name, one in own.items()}
         found = self.proposal({**free, **fixed}, given=paying.specs)
         options = {**{name: own[name] for name in found.options}, **fixed}
-        choices = choices_of(options, self.required, self.compatibility)
-        return replace(found, options=options, choices=choices)
+        return replace(found, options=options, choices=choices_of(options, self.workload))
 
 
 def _options(
     around: ProjectContext,
     tables: Mapping[str, AdvisedTable],
-    required: Sequence[RequiredLayout],
-    compatibility: Compatibility,
+    workload: Workload,
     planner: Planner,
     on_progress: OnProgress,
 ) -> dict[str, Options]:
     """Return candidate specs for every table from which an operator could read buckets by its keys."""
-    keys, orders, size = keys_of(required, compatibility), orders_of(required), around.request.target_file_size
+    keys, orders, size = keys_of(workload), orders_of(workload.required), around.request.target_file_size
     known = dict(tables)
     if not isinstance(planner, StubPlanner):
         on_progress("collecting column statistics")
@@ -210,7 +206,7 @@ def _options(
             columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
             facts = subjects.column_facts(planner, known[name], columns, around.request.profile)
             known[name] = replace(known[name], facts=facts)
-    beside = numbers_beside(known, required, size)
+    beside = numbers_beside(known, workload.required, size)
     return {
         name: options_of(one, keys[name], sorted(beside.get(name, ())), size, orders.get(name, ()))
         for name, one in known.items()

@@ -45,11 +45,13 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Compatibility:
-    """The rules that decide whether a session can use a bucket spec."""
+class Workload:
+    """What queries require of tables, and the rules that decide whether a session can use a bucket spec."""
 
     extension: bool  # with it, bucket counts may be multiples and unions keep buckets; without it, counts must be equal
     all_keys: bool = True  # on stock Spark, a join requires that its tables are bucketed by all of its keys
+    required: Sequence[RequiredLayout] = ()  # parents first
+    unplanned: Sequence[RequiredLayout] = ()  # those of statements that are known only from event logs
 
     @property
     def by_some_keys(self) -> bool:
@@ -97,7 +99,7 @@ def _in_order(spec: BucketSpec, side: Requirement) -> bool:
     return bool(side.order) and (columns == side.order or by_all)
 
 
-def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
+def keys_of(workload: Workload) -> dict[str, dict[tuple[str, ...], None]]:
     """Return candidate bucket columns for each table: its join keys, in either table's order, and grouping keys.
 
     A grouping can use any subset of its keys, and a join can if the session allows it, so keys that several operators
@@ -105,13 +107,13 @@ def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) ->
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
-    for requirement in required:
+    for requirement in workload.required:
         for side in requirement.sides:
             sets.setdefault(side.table, {})[tuple(sorted(side.columns))] = None
             by_name = sorted(range(len(side.keys)), key=lambda place, keys=side.keys: str(keys[place]))  # type: ignore[misc]
             _add(found, requirement, by_name)
-    for requirement in required:
-        if compatibility.by_some_keys or not requirement.is_join:
+    for requirement in workload.required:
+        if workload.by_some_keys or not requirement.is_join:
             for side in requirement.sides:
                 for part in _parts(side, sets[side.table]):
                     _add(found, requirement, part)
@@ -301,9 +303,7 @@ class Choices:
                 yield self._part(group, ChainMap(change, options)) - before, added, change
 
 
-def choices_of(
-    options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
-) -> Choices:
+def choices_of(options: Mapping[str, Options], workload: Workload) -> Choices:
     """Return the bytes that each spec and each pair of specs saves over all runs, minus the write cost.
 
     The weights are the bytes that the next run rewrites.
@@ -311,11 +311,11 @@ def choices_of(
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}
-    for requirement in required:
+    for requirement in workload.required:
         names = sorted({side.table for side in requirement.sides} & order.keys(), key=order.__getitem__)
         for places in product(*(range(len(values[name])) for name in names)):
             specs = {name: options[name].specs[place] for name, place in zip(names, places, strict=True)}
-            gain = compatibility.gain(requirement, [specs.get(side.table) for side in requirement.sides])
+            gain = workload.gain(requirement, [specs.get(side.table) for side in requirement.sides])
             if len(names) == 1:
                 values[names[0]][places[0]] += gain
             elif names:
@@ -334,8 +334,7 @@ class Proposal:
     """The option chosen for each table, and what it was chosen for."""
 
     options: Mapping[str, Options]  # by table
-    required: Sequence[RequiredLayout]
-    compatibility: Compatibility
+    workload: Workload
     choices: Choices
     chosen: Chosen  # index of each table's option
 
@@ -345,7 +344,7 @@ class Proposal:
         chosen = {name: self.options[name].specs[place] for name, place in self.chosen.items() if place}
         return {name: spec for name, spec in chosen.items() if spec}
 
-    def not_borne_out(self, proof: Sequence[QueryProof], unplanned: Sequence[RequiredLayout] = ()) -> list[str]:
+    def not_borne_out(self, proof: Sequence[QueryProof]) -> list[str]:
         """Return the tables whose new specs cost more bytes in writes than they save in readers, by Spark's plans.
 
         Several tables can have the same readers, so their savings overlap. If every spec pays off by itself, but all
@@ -354,7 +353,8 @@ class Proposal:
         costs, net, others = 0.0, {}, 0.0
         for name, spec in self.specs.items():
             cost = self.options[name].write_cost(self.chosen[name])
-            saved = sum(side.bytes for _, side, is_served in self._sides(name, spec, unplanned) if is_served)
+            others_of = self._sides(name, spec, self.workload.unplanned)
+            saved = sum(side.bytes for _, side, is_served in others_of if is_served)
             net[name] = sum(one.gain for one in proof if name in one.tables) + saved - cost
             costs, others = costs + cost, others + saved
         found = [name for name, rest in net.items() if rest <= 0]
@@ -369,7 +369,7 @@ class Proposal:
         for requirement in required:
             for side in requirement.sides:
                 if side.table == table:
-                    yield requirement, side, self.compatibility.serves(spec, requirement, side)
+                    yield requirement, side, self.workload.serves(spec, requirement, side)
 
     def changes(self, nodes: Mapping[str, Node]) -> tuple[ProposedSpec, ...]:
         """Return the changes, with the largest net gain first."""
@@ -383,7 +383,7 @@ class Proposal:
                 how = "old partitions keep their layout until you run `spark-bucketing table rewrite`"
             lost = dict.fromkeys(
                 f"{requirement.query} ({requirement.kind} by {', '.join(side.columns)})"
-                for requirement, side, is_served in self._sides(name, spec, self.required)
+                for requirement, side, is_served in self._sides(name, spec, self.workload.required)
                 if not is_served
             )
             found.append(
@@ -423,7 +423,7 @@ class Proposal:
                 verdict = "another candidate saves as much"
             else:
                 verdict = "another candidate saves more"
-            sides = self._sides(table, spec, self.required)
+            sides = self._sides(table, spec, self.workload.required)
             serves = dict.fromkeys(requirement.query for requirement, _, is_served in sides if is_served)
             net = round(alone[place] - alone[0]), round(beside[place] - beside[0])
             found.append(Candidate(spec, *net, verdict, tuple(serves)))
@@ -431,22 +431,15 @@ class Proposal:
         return Candidates(table, tuple(found), tuple(mine))
 
 
-def proposed(
-    options: Mapping[str, Options],
-    required: Sequence[RequiredLayout],
-    compatibility: Compatibility,
-    most_bytes: float = math.inf,
-) -> Proposal:
+def proposed(options: Mapping[str, Options], workload: Workload, most_bytes: float = math.inf) -> Proposal:
     """Return the specs with the highest total value that rewrite no more bytes than given."""
-    choices = choices_of(options, required, compatibility)
-    return Proposal(options, required, compatibility, choices, choices.choose(most_bytes))
+    choices = choices_of(options, workload)
+    return Proposal(options, workload, choices, choices.choose(most_bytes))
 
 
-def suggested(
-    options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
-) -> tuple[Suggestion, ...]:
+def suggested(options: Mapping[str, Options], workload: Workload) -> tuple[Suggestion, ...]:
     """Return for each source table, which dbt does not build, the spec that saves the most by itself, if any."""
-    choices = choices_of(options, required, compatibility)
+    choices = choices_of(options, workload)
     found = []
     for name, one in options.items():
         first = dict.fromkeys(options, 0)
