@@ -83,21 +83,19 @@ class _ChangedModel:
 
     def text(self, path: Path) -> str:
         """Return the text of a file with all edits so far."""
-        if path not in self._files:
-            text = self._read(path)
-            self._files[path] = FileEdit(path, text, text)
-        return self._files[path].after
-
-    def _read(self, path: Path) -> str:
+        if path in self._files:
+            return self._files[path].after
         root = self._project_dir.resolve()
         if not (root / path).resolve().is_relative_to(root):
             raise CannotEditError(f"The model's file {path} is outside the project directory.")
         try:
-            return read(root / path)
+            text = read(root / path)
         except OSError as error:
             raise CannotEditError(f"The model's file {path} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise CannotEditError(f"The model's file {path} is not valid UTF-8.") from error
+        self._files[path] = FileEdit(path, text, text)
+        return text
 
     def by_hand(self) -> str:
         """Return the config that the user can add by hand."""
@@ -127,15 +125,17 @@ class _ChangedModel:
         calls = config_calls(sql)
         rest = {key: value for key, value in self.config.items() if key not in calls.settings}
         found = read_properties(self.text(self._properties), self._name) if rest and self._properties else None
-        in_file = set((found.config if found else None) or ())
+        entry = found[1] if found else {}
+        in_file = set(entry.get("config") or ())
         if self.entry.get("version") is not None:
             # Each version has its own SQL, but all versions share the YAML properties.
-            shared = in_file | (found.version_keys if found else frozenset())
+            versions = [one for one in entry.get("versions") or () if isinstance(one, dict)]
+            shared = in_file.union(*(one.get("config") or () for one in versions))
             if both := sorted(shared & rest.keys()):
                 raise CannotEditError(
                     f"The model has several versions, which share {', '.join(both)} in their properties."
                 )
             return dict(self.config), {}
-        new_into_properties = not calls.number and found is not None and found.config is not None
+        new_into_properties = not calls.number and entry.get("config") is not None
         in_properties = {key: value for key, value in rest.items() if key in in_file or new_into_properties}
         return {key: value for key, value in self.config.items() if key not in in_properties}, in_properties

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
@@ -153,17 +152,8 @@ def _next_line(text: str, position: int) -> int:
     return text.index("\n", position) + 1
 
 
-@dataclass(frozen=True)
-class Properties:
-    """A model's entry in a properties file."""
-
-    number: int  # of the entry
-    config: Mapping[str, object] | None  # None if the entry has no config
-    version_keys: frozenset[str]  # the keys that the config of any version of the model sets
-
-
-def read_properties(text: str, model: str) -> Properties | None:
-    """Find a model's entry in a file, or return None if the file has no entry for it."""
+def read_properties(text: str, model: str) -> tuple[int, Mapping[str, Any]] | None:
+    """Return the number and the content of a model's entry in a properties file, or None if it has no entry."""
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
@@ -171,32 +161,25 @@ def read_properties(text: str, model: str) -> Properties | None:
     entries = data.get("models") if isinstance(data, dict) else None
     # dbt ignores entries without a name.
     named = enumerate(entries) if isinstance(entries, list) else ()
-    found = {number: one for number, one in named if isinstance(one, dict) and one.get("name") == model}
-    if not found:
-        return None
+    found = [(number, one) for number, one in named if isinstance(one, dict) and one.get("name") == model]
     if len(found) > 1:
         raise CannotEditError("The properties file defines the model twice.")
-    ((number, entry),) = found.items()
-    config = entry.get("config")
-    if config is not None and not isinstance(config, dict):
+    if found and not isinstance(found[0][1].get("config"), dict | None):
         raise CannotEditError("The config in the model's YAML properties is not a mapping.")
-    versions = [one for one in entry.get("versions") or () if isinstance(one, dict)]
-    return Properties(number, config, frozenset(key for one in versions for key in one.get("config") or {}))
+    return found[0] if found else None
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
     """Return the text of a properties file after setting these keys in a model's existing config."""
-    found = read_properties(text, model)
-    if found is None or found.config is None:
+    number, entry = read_properties(text, model) or (0, {})
+    config = entry.get("config")
+    if config is None:
         raise CannotEditError("The model's YAML properties have no config.")
-    config = found.config
     different = {key: value for key, value in wanted.items() if not same(config.get(key), value)}
-    if not different:
-        return text
     for key in different:
         if re.search("{{|{%", repr(config.get(key))):
             raise CannotEditError(f"The config in the model's YAML properties sets {key} with a Jinja expression.")
-    return set_keys(text, ("models", found.number, "config"), different)
+    return set_keys(text, ("models", number, "config"), different) if different else text
 
 
 def _first_line(error: Exception) -> str:

@@ -39,7 +39,7 @@ _BUCKETED = {
 def is_package(folder: Path) -> bool:
     """Return whether a directory contains the dbt package spark_bucketing."""
     with suppress(ProjectError):
-        return read_project(folder).get("name") == PACKAGE
+        return bool(read_project(folder).get("name") == PACKAGE)
     return False
 
 

@@ -115,10 +115,8 @@ def opened(
             yield remote
         return
     on_progress("starting Spark")
-    with (
-        closing(SessionStatements(session or open_session(target.settings), on_tasks)) as statements,
-        quiet_errors(),
-    ):
+    session = session or open_session(target.settings)
+    with closing(SessionStatements(session, on_tasks)) as statements, quiet_errors():
         yield statements
 
 

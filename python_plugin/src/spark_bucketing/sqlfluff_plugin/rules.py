@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlfluff.core.parser import BaseSegment, PositionMarker, RawSegment, SourceFix
 from sqlfluff.core.rules import BaseRule, LintFix, LintResult, RuleContext
@@ -218,7 +218,8 @@ def _rule(number: int, name: str, summary: str) -> type[BaseRule]:
         # pickle, which several processes of sqlfluff use, finds the class in this module.
         "__module__": __name__,
     }
-    return cast("type[BaseRule]", type(BaseRule)(f"Rule_SparkBucketing_SB{number:02}", (BucketRule, BaseRule), values))
+    metaclass: Any = type(BaseRule)
+    return cast("type[BaseRule]", metaclass(f"Rule_SparkBucketing_SB{number:02}", (BucketRule, BaseRule), values))
 
 
 RULES = tuple(_rule(number, *rule) for number, rule in enumerate(_SUMMARIES.items(), 1))
