@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, TemplateError
 from jinja2.nodes import Expr, Output
@@ -20,18 +20,12 @@ _BOM = "\ufeff"
 _LONGEST_LINE = 80
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A token of Jinja's lexer, with its position in the text."""
 
     kind: str
     text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        """Return the position directly after the token."""
-        return self.start + len(self.text)
+    span: slice
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def _tokens(text: str) -> Iterator[Token]:
         while not text.startswith(part, position):
             position += 1
         if kind != "whitespace":
-            yield Token(kind, part, position)
+            yield Token(kind, part, slice(position, position + len(part)))
         position += len(part)
 
 
@@ -110,12 +104,12 @@ def config_calls(source: str) -> ConfigCalls:
         if depth or not _is_statement(tokens, place, length):
             is_open = "The model's SQL calls config() inside other Jinja, such as a condition, a loop or a macro."
             continue
-        call = call or slice(token.start, tokens[place + length].end)
-        inner = slice(tokens[place + 1].end, tokens[place + length].start)
+        call = call or slice(token.span.start, tokens[place + length].span.stop)
+        inner = slice(tokens[place + 1].span.stop, tokens[place + length].span.start)
         first = arguments[0] if arguments else []
         is_mapping = len(arguments) == 1 and first[0].text == "{" and _arguments(first)[1] == len(first)
         if is_mapping:
-            inner, arguments = slice(first[0].end, first[-1].start), _arguments(first)[0]
+            inner, arguments = slice(first[0].span.stop, first[-1].span.start), _arguments(first)[0]
         for part in arguments:
             key, argument = _argument(part, source, is_mapping)
             if argument is None:
@@ -168,7 +162,7 @@ def _argument(part: Sequence[Token], source: str, is_mapping: bool) -> tuple[str
     """Return the key and the argument, or None if it does not have the form `key=value`."""
     if len(part) < 3 or (part[0].kind, part[1].text) != (("string", ":") if is_mapping else ("name", "=")):
         return "", None
-    key, written = slice(part[0].start, part[0].end), slice(part[2].start, part[-1].end)
+    key, written = part[0].span, slice(part[2].span.start, part[-1].span.stop)
     name = str(_literal(part[0].text)) if is_mapping else part[0].text
     return name, Argument(_literal(source[written]), key, written)
 

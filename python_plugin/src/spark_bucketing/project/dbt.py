@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,6 @@ class Dbt:
     target_path: Path  # directory for dbt's artifacts
     target: str | None = None  # name of the target; None for the profile's default
     variables: str = "{}"  # --vars, as YAML
-    _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
         """Compile all models, snapshots and analyses. Return dbt's error for each node that failed, by unique id."""
@@ -52,16 +51,10 @@ class Dbt:
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
         exclude: list[str] = []
+        failure = f"dbt cannot compile the project in `{self.project_dir}`.", "correct the project"
         # dbt skips the children of a failed node unless that node is excluded.
         for _ in range(_MOST_ROUNDS):
-            outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
-            results = getattr(outcome.result, "results", None)
-            if results is None:
-                raise ProjectError(
-                    f"dbt cannot compile the project in `{self.project_dir}`.",
-                    found=self._reason(outcome),
-                    instead="correct the project",
-                )
+            results = self._invoke(failure, "compile", *kinds, "--no-populate-cache", *exclude).results
             errors = [one for one in results if one.status == "error" and one.node.unique_id not in failed]
             if not errors:
                 break
@@ -71,13 +64,7 @@ class Dbt:
 
     def parse(self) -> dict[str, Any]:
         """Parse the project, and return the content of its manifest.json."""
-        outcome = self._invoke("parse")
-        if not outcome.success:
-            raise ProjectError(
-                f"dbt cannot parse the project in `{self.project_dir}`.",
-                found=self._reason(outcome),
-                instead="correct the project",
-            )
+        self._invoke((f"dbt cannot parse the project in `{self.project_dir}`.", "correct the project"), "parse")
         manifest: dict[str, Any] = json.loads((self.target_path / "manifest.json").read_text(encoding="utf-8"))
         return manifest
 
@@ -92,30 +79,39 @@ class Dbt:
             arguments += ["--state", str(selection.state)]
         # Otherwise, dbt would replace the manifest with one without compiled code.
         arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
-        outcome = self._invoke("ls", *arguments, manifest=manifest)
-        if not outcome.success:
-            raise ProjectError("dbt cannot select models.", found=self._reason(outcome), instead="use other selectors")
-        return tuple(json.loads(line)["unique_id"] for line in outcome.result or ())
+        result = self._invoke(("dbt cannot select models.", "use other selectors"), "ls", *arguments, manifest=manifest)
+        return tuple(json.loads(line)["unique_id"] for line in result or ())
 
-    def _invoke(self, command: str, *arguments: str, manifest: Path | None = None) -> Any:
+    def _invoke(self, failure: tuple[str, str], command: str, *arguments: str, manifest: Path | None = None) -> Any:
+        """Return the result of a dbt command, or raise an error with the sentence and the advice of a failure."""
         from dbt.cli.main import dbtRunner
         from dbt.contracts.graph.manifest import Manifest, WritableManifest
         from dbt_common.exceptions import DbtBaseException
 
-        self._errors.clear()
+        errors: list[str] = []
+
+        def listen(event: Any) -> None:
+            if event.info.level == "error" and event.info.msg.strip():
+                errors.append(event.info.msg.strip())
+
         loaded = None
         if manifest:
             sentence, instead = f"dbt cannot read the manifest `{manifest}`.", "run `dbt compile` to write it again"
             with ProjectError.replacing(DbtBaseException, sentence, instead=instead):
                 loaded = Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(manifest)))
-        runner: Any = dbtRunner(manifest=loaded, callbacks=[self._listen])
-        runner = _CompileRunner(self._listen) if command == "compile" else runner
+        runner: Any = dbtRunner(manifest=loaded, callbacks=[listen])
+        runner = _CompileRunner(listen) if command == "compile" else runner
         # dbt prints to standard output, which the report uses.
         with redirect_stdout(io.StringIO()):
             outcome = runner.invoke([command, *arguments, *self._place()])
         if isinstance(outcome.exception, KeyboardInterrupt):
             raise outcome.exception
-        return outcome
+        # `dbt compile` also fails if it has compiled some of the nodes.
+        if not outcome.success and not hasattr(outcome.result, "results"):
+            found = str(outcome.exception).strip() if outcome.exception else "\n".join(errors)
+            sentence, instead = failure
+            raise ProjectError(sentence, found=found or "dbt does not state a reason.", instead=instead)
+        return outcome.result
 
     def _place(self) -> Sequence[str]:
         target = ("--target", self.target) if self.target else ()
@@ -124,15 +120,6 @@ class Dbt:
         # dbt creates its log directory even if it does not write a log.
         places = ("--target-path", str(self.target_path), "--log-path", str(self.target_path))
         return *folders, *target, *quiet, *places, "--vars", self.variables, "--no-send-anonymous-usage-stats"
-
-    def _listen(self, event: Any) -> None:
-        if event.info.level == "error" and event.info.msg.strip():
-            self._errors.append(event.info.msg.strip())
-
-    def _reason(self, outcome: Any) -> str:
-        if outcome.exception is not None:
-            return str(outcome.exception).strip()
-        return "\n".join(self._errors) or "dbt does not state a reason."
 
 
 def read_models(target: Target) -> dict[str, Any]:
