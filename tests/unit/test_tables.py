@@ -28,7 +28,7 @@ from spark_bucketing.errors import exit_code
 from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.tables.file_statistics import FileState, FileStats
+from spark_bucketing.tables.file_statistics import FileStats
 from spark_bucketing.tables.metadata import (
     Column,
     Merging,
@@ -254,7 +254,7 @@ def test_exit_code_distinguishes_findings_from_unknowns(states: Any, code: int) 
 
 @pytest.mark.parametrize("width", [44, 60, 100])
 def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = (1000, 10, FileState.COVERED, "a=1", "2024-01-01", "2024-02-01", 0)
+    more = (1000, 10, "covered", "a=1", "2024-01-01", "2024-02-01", 0)
     files = [FileStats(f"part-{number}.parquet", *more) for number in (1, 2)]
     diagnosis = Diagnosis("Spark", "Spark 3.4 is not supported", "wrong", "install a newer version")
     reports: list[tuple[Any, str, Any]] = [

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from json import loads
+from typing import Literal
 from urllib.parse import unquote
 
 from spark_bucketing import sql
@@ -18,14 +19,9 @@ _SAME_FILE = "actual.file = saved.file and actual.bytes = saved.bytes and actual
 _TRUTH = "spark_bucketing_file_statistics"
 # Values are JSON arrays. DESCRIBE does not distinguish their commas from the commas between properties.
 _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, |\]$)")
-
-
-class FileState:
-    """The states of a file, which tell whether valid statistics cover it."""
-
-    COVERED = "covered"
-    NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it
-    WRONG = "wrong"  # the statistics differ from the rows
+# Whether valid statistics cover a file. `not-covered`: another writer added or replaced the file, and all queries read
+# it. `wrong`: the statistics differ from the rows.
+FileState = Literal["covered", "not-covered", "wrong"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class FileStats:
     name: str  # path below the table's folder
     size: int  # bytes
     rows: int
-    state: str  # one of State
+    state: FileState
     implicit_partition: str | None = None  # values of the implicit partition columns
     lower: str | None = None  # minimum of the range column; None if all values are NULL
     upper: str | None = None  # maximum of the range column
@@ -190,13 +186,13 @@ def _files(
         actual = f"({actual}) as actual left join (select distinct * from parquet.{sql.name(stored)}) as saved on {_SAME_FILE}"  # noqa: E501, S608
     else:
         columns, actual = [*columns, "false as covered"], f"({actual}) as actual"
-    states = {True: FileState.COVERED, False: FileState.WRONG}
+    states: dict[bool, FileState] = {True: "covered", False: "wrong"}
     files = [
         FileStats(
             name=unquote(row["file"]),
             size=int(row["bytes"]),
             rows=int(row["rows"]),
-            state=states[bool(row.get("same", True))] if row["covered"] else FileState.NOT_COVERED,
+            state=states[bool(row.get("same", True))] if row["covered"] else "not-covered",
             overlaps=bool(row.get("overlaps")),
             **{key: row.get(key) for key in ("implicit_partition", "lower", "upper", "nulls")},
         )

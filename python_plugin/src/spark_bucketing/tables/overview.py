@@ -22,7 +22,6 @@ from spark_bucketing.spec import (
     BucketSpec,
 )
 from spark_bucketing.tables.file_statistics import (
-    FileState,
     FileStats,
     Organized,
     as_organized,
@@ -493,8 +492,8 @@ def _statistics_findings(name: str, statistics: Sequence[FileStats]) -> Iterator
     """Yield what is wrong with the file statistics, or with the ranges of files."""
     repair = f"rewrite the statistics (spark-bucketing table stats {name} --repair)"
     for state, what in (
-        (FileState.NOT_COVERED, "not in the file statistics"),
-        (FileState.WRONG, "whose statistics differ from the rows"),
+        ("not-covered", "not in the file statistics"),
+        ("wrong", "whose statistics differ from the rows"),
     ):
         yield from _of_files([file for file in statistics if file.state == state], what, f"{repair}.")
     overlapping = [file for file in statistics if file.overlaps]

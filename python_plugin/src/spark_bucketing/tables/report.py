@@ -17,7 +17,7 @@ from rich.text import Text
 
 from spark_bucketing import output
 from spark_bucketing.output import STATE_STYLES, console_on, print_rows, print_template, write_json
-from spark_bucketing.tables.file_statistics import FileState, FileStats, Organized
+from spark_bucketing.tables.file_statistics import FileStats, Organized
 from spark_bucketing.tables.metadata import (
     Merging,
     Partition,
@@ -96,7 +96,7 @@ def _cells(overview: Overview) -> list[Text]:
 def _metadata(overview: Overview) -> str:
     """Describe how many files of the table are sealed or have file statistics."""
     if overview.statistics is not None:
-        covered = sum(file.state == FileState.COVERED for file in overview.statistics)
+        covered = sum(file.state == "covered" for file in overview.statistics)
         return f"statistics of {covered:,} of {len(overview.statistics):,} files"
     if overview.merging is None:
         return "-"
@@ -191,10 +191,10 @@ def _print_statistics(name: str, files: Sequence[FileStats], console: Console) -
     """Print the files of a table with their statistics. Files with findings come first."""
     rows, total = sum(one.rows for one in files), size(sum(one.size for one in files))
     text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {total}"
-    if uncovered := sum(one.state == FileState.NOT_COVERED for one in files):
+    if uncovered := sum(one.state == "not-covered" for one in files):
         text += f"; {count(uncovered, 'file')} without statistics, which every query reads"
     console.print(Text(text))
-    shown = sorted(files, key=lambda one: (one.state == FileState.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
+    shown = sorted(files, key=lambda one: (one.state == "covered" and not one.overlaps, one.name))[:_MOST_FILES]
     _print_statistics_grid(console, shown)
     if len(files) > len(shown):
         console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
@@ -211,7 +211,7 @@ def _print_statistics_grid(console: Console, files: Sequence[FileStats]) -> None
         if has_order:
             is_null = one.nulls and one.nulls == one.rows
             cells += ["null", "null"] if is_null else [one.lower or "", one.upper or ""]
-        notes = [*([] if one.state == FileState.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
+        notes = [*([] if one.state == "covered" else [one.state]), *(["overlaps"] if one.overlaps else [])]
         rows.append([*cells, ", ".join(notes)])
     print_rows(console, titles, rows, ("rows", "size"))
 
