@@ -190,7 +190,10 @@ def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> N
     assert {edit.path.name for edit in edits} == {*(f"{name}.sql" for name in models), "models.yml"}
     apply(project, edits)
     # The YAML keeps the value that the SQL overrides.
-    assert "config: {buckets: 8, clustered_by: [k], materialized: view}" in (project / "models/models.yml").read_text()
+    assert (
+        "config: {buckets: 8, clustered_by: [k], materialized: view, on_schema_change: fail}"
+        in (project / "models/models.yml").read_text()
+    )
     after = configs(manifest := parsed(project))
     assert after == {name: of if name in LEFT_TO_THE_USER else {**of, **WANTED} for name, of in before.items()}
     assert plan_edits(project, manifest, changes)[0] == []

@@ -290,7 +290,7 @@ def test_advice_counts_ad_hoc_queries_and_measured_costs() -> None:
     first = ranked(found)[0]
     assert (first.table, first.columns) == ("shop.orders", ("customer_id",))
     spec = BucketSpec(4, ("customer_id",), ("customer_id",), "hive")
-    change = ProposedSpec("model.shop.orders", "orders", "shop.orders", None, spec, {}, 1, 1, "", 1.0, 1.0)
+    change = ProposedSpec("model.shop.orders", "orders", "shop.orders", None, spec, {}, 1, 1, "", 1, 1)
     assert [one.measured for one in with_costs([change], ranked(found))] == [first.cost]
 
 

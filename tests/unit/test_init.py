@@ -207,12 +207,12 @@ def test_user_can_choose_both_sides_of_a_join(
 )
 def test_project_without_a_gain_says_which_query_moves_most(moved: int, said: str) -> None:
     small = RejectedTable("shop.orders", "smaller than --smallest")
-    proofs = (proof("joined", moved, moved, "shop.orders"), proof("other", moved / 2, moved / 2))
+    proofs = (proof("joined", moved, moved, "shop.orders"), proof("other", moved // 2, moved // 2))
     assert said in first_models(Advice(proof=proofs, left_out=(small,))).description
 
 
 def test_query_that_could_gain_most_further_is_chosen_among_equal_ones() -> None:
-    raw = Suggestion("shop.raw", BucketSpec(8, ("customer_id",), ("customer_id",), "hive2"), 3.0 * GIB)
+    raw = Suggestion("shop.raw", BucketSpec(8, ("customer_id",), ("customer_id",), "hive2"), 3 * GIB)
     of_source = proof("from_raw", 12 * GIB, 6 * GIB, "shop.raw", "shop.lines")
     advice = replace(ONE_SIDED, proof=(of_source, *ONE_SIDED.proof), suggestions=(raw,))
     chosen = first_models(advice)

@@ -28,7 +28,7 @@ from spark_bucketing.errors import exit_code
 from spark_bucketing.output import console_on
 from spark_bucketing.plan.document import Scan
 from spark_bucketing.spec import BucketHash, BucketSpec
-from spark_bucketing.tables.file_statistics import FileStats
+from spark_bucketing.tables.file_statistics import FileState, FileStats
 from spark_bucketing.tables.metadata import (
     Column,
     Merging,
@@ -114,7 +114,7 @@ def overview(*parts: Partition) -> Overview:
 
 @cases("tables/verify", partitions=(), refused="", files=(), overlaps=False, said=())
 def test_finding_states_the_problem_and_the_command_to_run(
-    partitions: list[str], refused: str, files: list[str], overlaps: bool, said: list[str]
+    partitions: list[str], refused: str, files: list[FileState], overlaps: bool, said: list[str]
 ) -> None:
     sealed = (verified_part("b", refused),) if refused else ()
     verified = replace(overview(*map(verified_part, "abc", partitions)), sealed=sealed)
@@ -254,8 +254,8 @@ def test_exit_code_distinguishes_findings_from_unknowns(states: Any, code: int) 
 
 @pytest.mark.parametrize("width", [44, 60, 100])
 def test_narrow_terminals_break_no_words(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = (1000, 10, "covered", "a=1", "2024-01-01", "2024-02-01", 0)
-    files = [FileStats(f"part-{number}.parquet", *more) for number in (1, 2)]
+    names = [f"part-{number}.parquet" for number in (1, 2)]
+    files = [FileStats(name, 1000, 10, "covered", "a=1", "2024-01-01", "2024-02-01", 0) for name in names]
     diagnosis = Diagnosis("Spark", "Spark 3.4 is not supported", "wrong", "install a newer version")
     reports: list[tuple[Any, str, Any]] = [
         (write_overviews, "s", [OK, UNKNOWN]), (write_file_statistics_report, "db.flights", files), (write_diagnoses, "t", [diagnosis])

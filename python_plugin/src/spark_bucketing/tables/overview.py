@@ -409,7 +409,7 @@ def _files(warehouse: Warehouse, table: TableMetadata, spec: BucketSpec) -> tupl
     name = sql.table(table.name)
     # A bucketed scan would drop the rows of files whose ids are out of range, and would fail on names without an id.
     with sql.with_settings(warehouse.rows, {"spark.sql.sources.bucketing.enabled": "false"}):
-        warehouse.rows(f"refresh table {name}")
+        warehouse.change(f"refresh table {name}")
         # _metadata is not available: Spark resolves it before it selects its own reader for the Hive layout.
         counted = warehouse.rows(
             f"select uri, count(*) as rows from (select input_file_name() as uri from {name}) group by uri"  # noqa: S608
@@ -430,12 +430,12 @@ def _sizes(warehouse: Warehouse, table: TableMetadata) -> dict[str, int]:
     found: dict[str, int] = {}
     for folder in (home, *sorted(other for other in others if not f"{other}/".startswith(f"{home}/"))):
         options = sql.properties({"path": folder, "recursiveFileLookup": "true"})
-        warehouse.rows(f"create or replace temporary view {_LISTING} using binaryFile options {options}")
+        warehouse.change(f"create or replace temporary view {_LISTING} using binaryFile options {options}")
         try:
             listed = warehouse.rows(f"select path, length from {_LISTING}")  # noqa: S608
             found |= {one_spelling(row["path"]): int(row["length"]) for row in listed}
         finally:
-            warehouse.rows(f"drop view if exists {_LISTING}")
+            warehouse.change(f"drop view if exists {_LISTING}")
     return found
 
 

@@ -240,9 +240,9 @@ def rewrite_batch(
 ) -> int:
     """Rewrite a batch of partitions with the table's spec, in one statement that changes no value."""
     name, target = sql.table(table.name), target_of(table)
-    warehouse.rows(f"refresh table {name}")
+    warehouse.change(f"refresh table {name}")
     column = sql.name(next(c.name for c in table.all_columns if c not in table.columns))
-    warehouse.rows(f"update {name} set {column} = {column} where {covering(table, batch)}")  # noqa: S608
+    warehouse.change(f"update {name} set {column} = {column} where {covering(table, batch)}")  # noqa: S608
     names = {part.name for part in batch}
     left = [part for part in read_partitions(warehouse, table.name) if part.name in names and not part.has(target)]
     empty = {

@@ -63,9 +63,13 @@ _NEEDED: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Warehouse:
-    """Runs SQL statements in a session or over a connection, also statements that change something."""
+    """Runs SQL statements in a session or over a connection."""
 
     rows: Rows
+
+    def change(self, statement: str) -> None:
+        """Run a statement that changes data, metadata or settings."""
+        self.rows(statement)
 
     @contextmanager
     def with_needed_settings(self) -> Iterator[Warehouse]:
