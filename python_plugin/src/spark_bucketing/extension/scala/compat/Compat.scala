@@ -1,6 +1,10 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import java.util.Arrays
+import java.util.stream.Collectors
+
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.hadoop.conf.Configuration
@@ -102,6 +106,10 @@ object Compat {
   /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions to end, even if one fails. */
   def inParallel[A, B](all: Seq[A])(act: A => B): Seq[B] =
     if (all.size < 2) all.map(act) else ThreadUtils.parmap(all, "bucketing-storage", 16)(one => Try(act(one))).map(_.get)
+
+  /** Runs a computation on all elements in parallel. For 100,000 files, one core would take a second. */
+  def onAllCores[A <: AnyRef, B](all: Seq[A])(compute: A => B): Seq[B] =
+    Arrays.asList(all: _*).parallelStream().map[B](one => compute(one)).collect(Collectors.toList[B]()).asScala.toIndexedSeq
 
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed

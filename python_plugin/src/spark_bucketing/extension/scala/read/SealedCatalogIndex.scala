@@ -110,7 +110,7 @@ class SelectedPartitions(
   /** The files in each directory, and in those below it. */
   private lazy val listed: Map[Path, Array[FileStatus]] = {
     val paths = rootPaths.distinct
-    val cached = paths.flatMap(path => listing.getLeafFiles(path).map(path -> _)).toMap
+    val cached = Compat.onAllCores(paths)(path => listing.getLeafFiles(path).map(path -> _)).flatten.toMap
     HiveCatalogMetrics.incrementFileCacheHits(cached.valuesIterator.map(_.length).sum)
     val missing = paths.filterNot(cached.contains)
     if (missing.isEmpty) cached else cached ++ super.listLeafFiles(missing).toArray.groupBy(_.getPath.getParent)
@@ -120,10 +120,10 @@ class SelectedPartitions(
 
   override protected lazy val leafFiles: mutable.LinkedHashMap[Path, FileStatus] = mutable.LinkedHashMap.empty[Path, FileStatus] ++= listed.valuesIterator.flatten.map(file => file.getPath -> file)
 
-  override protected lazy val leafDirToChildrenFiles: Map[Path, Array[FileStatus]] = listed.map { case (path, files) =>
+  override protected lazy val leafDirToChildrenFiles: Map[Path, Array[FileStatus]] = Compat.onAllCores(listed.toSeq) { case (path, files) =>
     val end = path.toUri.getPath.length
     path -> files.filter(_.getPath.toUri.getPath.lastIndexOf('/') == end)
-  }
+  }.toMap
 
   override lazy val sizeInBytes: Long = listed.valuesIterator.flatten.map(_.getLen).sum
 

@@ -2,15 +2,11 @@ package org.apache.spark.sql.bucketing
 package read
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.Arrays
-import java.util.function.Predicate
-import java.util.stream.Collectors
-
-import scala.jdk.CollectionConverters._
 
 import com.google.common.cache.{Cache, CacheBuilder}
 import com.google.common.hash.{HashCode, Hashing}
 
+import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -37,12 +33,9 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 
   /** Returns a reason if the files differ from the sealed files, otherwise None. */
   private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[FallbackReason] = {
-    val byFolder = SealedFolders.byFolder(files, seals).toArray
-    // Compare directories in parallel, because comparing 100,000 files on one core takes a second.
-    val isStale: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
-      !seals.get(folder).exists(seal => SealedFolders.matches(found, seal, hash))
-    }
-    val stale = Arrays.stream(byFolder).parallel().filter(isStale).collect(Collectors.toList()).asScala.toSeq
+    val stale = Compat.onAllCores(SealedFolders.byFolder(files, seals).toSeq) { case (folder, found) =>
+      if (seals.get(folder).exists(seal => SealedFolders.matches(found, seal, hash))) None else Some(folder -> found)
+    }.flatten
     if (stale.isEmpty) None else Some(FallbackReason(FallbackReason.SealStale, SealedFolders.difference(stale, seals)))
   }
 
