@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +21,7 @@ from spark_features import SPARK
 
 from conftest import Project
 from spark_bucketing.checks.checked_query import Facts, Settings
-from spark_bucketing.checks.checker import Checker, Subject
+from spark_bucketing.checks.checker import Checker, query_node
 from spark_bucketing.checks.results import Report
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner
@@ -31,8 +31,9 @@ RECORDS = "spark.sql.files.maxRecordsPerFile"
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
-def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Report:
-    return Checker(planner, Settings(SETTINGS), Facts(planner)).run(subjects, report)
+def run(planner: Planner, queries: Mapping[str, str], report: Callable[[str], None] = lambda _: None) -> Report:
+    tasks = [(query_node(name, sql), True) for name, sql in queries.items()]
+    return Checker(planner, Settings(SETTINGS), Facts(planner)).run(tasks, report)
 
 
 def check(project: Project, *arguments: str) -> Result:
@@ -191,7 +192,7 @@ def test_live_check_uses_file_sizes_of_tables_without_statistics(spark: SparkSes
     planner = Planner("live", partial(rows_of, spark))
     size = Facts(planner).of(planner.plan(f"select * from {table}"))[table].size_bytes
     assert size is not None and 100 < size < 100_000
-    result = run(planner, [Subject("q", "q", f"select count(*) from {table} group by d")])
+    result = run(planner, {"q": f"select count(*) from {table} group by d"})
     (operator,) = result.models[0].operators
     assert operator.findings[0].bytes_shuffled == size
 
@@ -275,13 +276,12 @@ def test_meta_allows_findings_and_a_baseline_accepts_them(shop: Project, tmp_pat
 
 def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> None:
     planner = Planner("live", partial(rows_of, spark))
-    subjects = [Subject(name, name, "select 1 as a") for name in ("a", "b", "c")]
 
     def interrupt(name: str) -> None:
         if name == "b":
             raise KeyboardInterrupt
 
-    report = run(planner, subjects, interrupt)
+    report = run(planner, dict.fromkeys("abc", "select 1 as a"), interrupt)
     assert [result.name for result in report.models] == ["a"]
     assert report.unfinished == ("b", "c")
 

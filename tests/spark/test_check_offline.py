@@ -23,7 +23,7 @@ from spark_bucketing.checks.checked_query import Facts
 from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.document import TableFacts
-from spark_bucketing.plan.planner import StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node
 from spark_bucketing.session import rows_of
 from spark_bucketing.spec import BucketSpec
@@ -32,19 +32,19 @@ ON = {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold":
 
 
 @pytest.fixture
-def planner(spark: SparkSession) -> Iterator[StubPlanner]:
+def planner(spark: SparkSession) -> Iterator[Planner]:
     with settled(spark, ON):
-        yield StubPlanner("", partial(rows_of, spark))
+        yield Planner("", partial(rows_of, spark))
 
 
-def stub_of(planner: StubPlanner, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> StubTables:
+def stub_of(planner: Planner, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> StubTables:
     stub = StubTables(planner, Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path())
     for one in nodes:
         stub.create(one)
     return stub
 
 
-def test_stubs_have_the_layout_and_size_of_their_tables(planner: StubPlanner) -> None:
+def test_stubs_have_the_layout_and_size_of_their_tables(planner: Planner) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
     columns = {"k": "bigint", "v": "string", "ds": "date"}
     source = Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns=columns)
@@ -65,7 +65,7 @@ def test_stubs_have_the_layout_and_size_of_their_tables(planner: StubPlanner) ->
     assert planner.plan("select * from s.v").tables == ("s.b",)
 
 
-def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(planner: StubPlanner) -> None:
+def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(planner: Planner) -> None:
     specs = {"plain": None, "hive": BucketSpec(4, ("k",), ("k",), "hive"), "spark": BucketSpec(4, ("k",), (), "spark")}
     settings = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
     for kind, spec in specs.items():
@@ -80,7 +80,7 @@ def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(planner: S
                 assert [found.startswith("Broadcast") for found in joins] == [name == "small"], (kind, by)
 
 
-def test_missing_stubs_are_explained_in_errors_of_their_readers(planner: StubPlanner) -> None:
+def test_missing_stubs_are_explained_in_errors_of_their_readers(planner: Planner) -> None:
     stub = stub_of(planner, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
     assert "source `a`" in stub.missing["s.a"] and "data_type" in stub.missing["s.a"]
     with pytest.raises(SparkError) as error:
@@ -91,7 +91,7 @@ def test_missing_stubs_are_explained_in_errors_of_their_readers(planner: StubPla
 JOIN = "select * from s.a join s.b on a.k = b.k"
 
 
-def test_query_has_its_own_tables_and_settings(planner: StubPlanner, spark: SparkSession) -> None:
+def test_query_has_its_own_tables_and_settings(planner: Planner, spark: SparkSession) -> None:
     by = BucketSpec(8, ("k",), ("k",), "hive")
     tables = [TableFacts(f"s.{name}", {"k": "bigint", "v": "string"}, by) for name in "ab"]
     for table in tables:
@@ -107,7 +107,7 @@ def test_query_has_its_own_tables_and_settings(planner: StubPlanner, spark: Spar
     assert not spark.catalog.databaseExists("s")
 
 
-def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(planner: StubPlanner) -> None:
+def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(planner: Planner) -> None:
     for hash_ in ("hive", "spark"):
         by = BucketSpec(8, ("k",), ("k",), hash_)
         for name, files in (("a", 3), ("b", 1)):

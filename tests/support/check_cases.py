@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 from session_settings import setting
 
 from spark_bucketing.checks.checked_query import REASON_OF_CODE, Facts, Query, Setting, Settings
-from spark_bucketing.checks.checker import planned_query
 from spark_bucketing.checks.results import Finding, Fix, OperatorResult
-from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
+from spark_bucketing.checks.verdicts import HypotheticalQuery, with_fixes
 from spark_bucketing.plan.document import PlanCounts, TableFacts
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.session import SessionStatements, rows_of
@@ -110,8 +109,7 @@ class Checked:
         """Check a query, test its fixes, and return the results."""
         with self.planned(sql, settings) as query:
             self.query = query
-            judged = judge(query)
-            return tuple(with_fixes(HypotheticalQuery.of(self.planner, query, judged), judged))
+            return tuple(with_fixes(HypotheticalQuery(self.planner, query)))
 
     def counts(self, sql: str, settings: Mapping[str, str]) -> tuple[PlanCounts, PlanCounts]:
         """Return the exchanges and sorts of a query over its tables, and over identical hypothetical tables."""
@@ -127,7 +125,8 @@ class Checked:
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
             known = Settings(self.planner.require_extension().settings)
-            yield planned_query(self.planner, self.facts, known, sql)
+            plan = self.planner.plan(sql)
+            yield Query(plan, self.facts.of(plan), known, sql)
 
     def _rewrite(self, full: str, where: str) -> None:
         """Rewrite partitions as `spark-bucketing table rewrite --where` does."""

@@ -15,14 +15,14 @@ from case_tables import cases
 from dbt_projects import VERSION, compiled, dbt_project, later
 
 from spark_bucketing.checks import stub_tables
-from spark_bucketing.checks.checker import Subject, file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.checks.checker import Checker, file_node, offline_tasks, query_node, selectable
 from spark_bucketing.checks.project import _folder_from, with_configured, with_graph
 from spark_bucketing.checks.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.checks.sql_text import source_line
 from spark_bucketing.checks.stub_tables import UNDESCRIBED, StubTables, configured_layout, parallelism
 from spark_bucketing.errors import ProfileError, ProjectError, SparkError
 from spark_bucketing.plan.document import TableFacts
-from spark_bucketing.plan.planner import Planner, StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.manifest import (
     CatalogTable,
@@ -161,31 +161,35 @@ def test_parents_come_before_their_children_and_models_with_their_own_query_are_
     assert Manifest(chain).order[0] == "m4999"
 
 
-def test_offline_check_creates_stubs_only_for_tables_that_queries_read(tmp_path: Path) -> None:
-    checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
-    tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
-    assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
-    *stubs, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert {task.name for task in stubs} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
+def test_offline_check_creates_stubs_only_for_tables_that_queries_read() -> None:
+    checked = [MANIFEST.nodes[f"model.p.{name}"] for name in "zy"]
+    tasks = [(node.name, is_checked) for node, is_checked in offline_tasks(checked, MANIFEST)]
+    assert tasks == [("a", False), ("x", False), ("y", True), ("y", False), ("z", True)]
+    query = query_node("q.sql", "select 1")
+    *stubs, file = offline_tasks([query], MANIFEST)
+    assert {(node.name, is_checked) for node, is_checked in stubs} == {
+        (name, False) for name in ("a", "x", "y", "z", "lonely")
+    }
+    assert file == (query, True)
     # Offline planning uses all cores if the target does.
     assert parallelism({"spark.master": "local[*]"}) == {"spark.default.parallelism": str(os.cpu_count())}
 
 
 def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
     project, file = tmp_path / "project", tmp_path / "q.sql"
-    subject = file_subject(project / "models" / "y.sql", project, MANIFEST, {})
-    assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
-    broken = file_subject(project / "models" / "y.sql", project, MANIFEST, {"model.p.y": "no such luck"})
-    assert broken.error == "no such luck"
+    found = file_node(project / "models" / "y.sql", project, MANIFEST)
+    assert (found.unique_id, found.sql) == ("model.p.y", "select 1")
+    checker = Checker(Mock(), Mock(), Mock(), errors={"model.p.y": "no such luck"})
+    assert checker.check(replace(found, sql=None)).error == "no such luck"
     # The file may start with a byte order mark.
     for start in (b"", b"\xef\xbb\xbf"):
         file.write_bytes(start + b"select 1;\n")
-        assert file_subject(file, project, MANIFEST, {}).sql == "select 1"
+        assert file_node(file, project, MANIFEST).sql == "select 1"
     file.write_text("select {{ x }}")
     with pytest.raises(ProjectError, match="contains Jinja"):
-        file_subject(file, tmp_path, Manifest({}), {})
-    python = model_subject(node("py", sql="def model(): ...", language="python"), tmp_path)
-    assert python.sql is None and "Python model" in str(python.error)
+        file_node(file, tmp_path, Manifest({}))
+    python = checker.check(node("py", sql="def model(): ...", language="python"))
+    assert "Python model" in str(python.error)
 
 
 def test_seed_columns_match_the_columns_that_dbt_loads(tmp_path: Path) -> None:
@@ -245,9 +249,9 @@ def test_planner_assumes_tables_and_settings_for_one_statement() -> None:
     }  # fmt: skip
 
 
-def test_stub_planner_assumes_what_a_query_reads_directly_or_through_views() -> None:
+def test_planner_assumes_defined_tables_that_a_query_reads_directly_or_through_views() -> None:
     session = Session()
-    planner = StubPlanner("", session.rows)
+    planner = Planner("", session.rows)
     for name in ("s.a", "s.b", "s.c"):
         planner.define(TableFacts(name, {"k": "int"}))
     planner.define_view("s.v", "select * from `s`.`B`")
@@ -374,7 +378,7 @@ def test_queries_over_undescribed_sources_have_one_cause() -> None:
     nodes = [source("source.p.a", "s.a"), Node("model.p.b", "b", "model", "b.sql", "s.b", "table", "select * from s.a")]
     stub, planner = stub_of(*nodes)
     stub = StubTables(planner, Manifest({node.unique_id: node for node in nodes}), {}, Path())
-    planner.columns.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
+    planner.plan.side_effect = SparkError("[TABLE_OR_VIEW_NOT_FOUND] `s`.`a` cannot be found.")
     for node in nodes:
         stub.create(node)
     errors = {stub.why(f"[TABLE_OR_VIEW_NOT_FOUND] `s`.`{name}` cannot be found.") for name in "ab"}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from spark_bucketing.advice.advice import Advice
     from spark_bucketing.checks.project import CheckRequest
     from spark_bucketing.checks.results import FailOn, Report
+    from spark_bucketing.project.profile import Place
     from spark_bucketing.session import SessionStatements
     from spark_bucketing.tables.metadata import Partition
     from spark_bucketing.tables.overview import Overview
@@ -190,7 +191,9 @@ def table(
 
     A name without a schema is in the session's schema or, without a session, in the schema of the dbt target.
     """
-    return Table((name,), spark, _path(project_dir), _path(profiles_dir), target)
+    from spark_bucketing.project.profile import Place
+
+    return Table((name,), Place(_path(project_dir), _path(profiles_dir), target), spark)
 
 
 @dataclass(frozen=True)
@@ -201,10 +204,8 @@ class Table:
     """
 
     names: tuple[str, ...]
+    place: Place  # the target, without a session
     spark: SparkSession | None = None
-    project_dir: Path | None = None
-    profiles_dir: Path | None = None
-    target: str | None = None
     schema: str | None = None  # by default, the session's or the target's schema
     # Receives a description of the current step.
     on_progress: Callable[[str], None] = field(default_factory=lambda: lambda _: None)
@@ -275,12 +276,11 @@ def warehouse_of(table: Table) -> Iterator[tuple[Warehouse, str]]:
     Raises:
         BucketingError: the warehouse cannot be opened.
     """
-    from spark_bucketing.project.profile import Place, opened, read_target, require_cancellation
+    from spark_bucketing.project.profile import opened, read_target, require_cancellation
     from spark_bucketing.session import settings_kept
     from spark_bucketing.tables.warehouse import Warehouse
 
-    place = Place(table.project_dir, table.profiles_dir, table.target)
-    target = read_target(place) if table.spark is None else None
+    target = read_target(table.place) if table.spark is None else None
     if target:
         require_cancellation(target)
     opening = opened(target, table.on_progress, table.on_tasks) if target else _statements(table.spark, table.on_tasks)

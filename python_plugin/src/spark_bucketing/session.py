@@ -28,7 +28,7 @@ _REMOTE_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MO
 
 
 def rows_of(session: SparkSession, statement: str) -> list[dict[str, Any]]:
-    """Run a statement that does not need to be cancelled in a session of PySpark, and return its rows."""
+    """Run a statement in a session of PySpark, and return its rows. Ctrl-C does not cancel it."""
     with spark_call(""):
         return [row.asDict() for row in session.sql(statement).collect()]
 
@@ -123,8 +123,8 @@ class SessionStatements:
         with noted_interrupts() as interrupted, spark_call(""):
             # A thread that is not the main thread may abandon the statement, which must not block later statements.
             if threading.current_thread() is not threading.main_thread():
-                return self._collected(statement)
-            done = self._worker.submit(self._collected, statement)
+                return rows_of(self._session, statement)
+            done = self._worker.submit(rows_of, self._session, statement)
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
                     # Cancel again, because the statement may have started another job.
@@ -137,9 +137,6 @@ class SessionStatements:
                     stages = [one for number in tracker.getActiveStageIds() if (one := tracker.getStageInfo(number))]
                     self._on_tasks(sum(one.numCompletedTasks for one in stages), sum(one.numTasks for one in stages))
             return done.result()
-
-    def _collected(self, statement: str) -> list[dict[str, Any]]:
-        return [row.asDict() for row in self._session.sql(statement).collect()]
 
     def close(self) -> None:
         """Keep the session open, because other code in the process may share it."""

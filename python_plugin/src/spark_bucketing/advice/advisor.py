@@ -32,7 +32,7 @@ from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.edits import apply, plan_edits
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.measured import read_measured
-from spark_bucketing.plan.planner import Planner, StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
 from spark_bucketing.spec import BucketSpec
@@ -111,9 +111,8 @@ def _advised(
     on_progress: OnProgress,
 ) -> Advice:
     request, manifest = around.request, around.manifest
-    stubs = planner if isinstance(planner, StubPlanner) else StubPlanner(planner.label, planner.rows)
-    stub = StubTables(stubs, manifest, catalog, project_dir)
-    plans = Plans(stubs, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
+    stub = StubTables(planner, manifest, catalog, project_dir)
+    plans = Plans(planner, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
     measured = around.measured
     # Event logs name nodes whose statements have no query comment by their tables.
@@ -121,7 +120,7 @@ def _advised(
     unplanned = subjects.unplanned_layouts(measured, nodes) if measured else ()
     rules = around.settings.extension, around.settings.on(Setting.ALL_KEYS)
     workload = Workload(*rules, (*plans.required, *unplanned), unplanned)
-    models, sources, left_out = subjects.subjects_of(around, stubs, stub)
+    models, sources, left_out = subjects.subjects_of(around, planner, stub)
     options = _options(around, {**models, **sources}, workload, planner, on_progress)
     own = {name: one for name, one in options.items() if name in models}
     on_progress("choosing")
@@ -200,7 +199,7 @@ def _options(
     """Return candidate specs for every table from which an operator could read buckets by its keys."""
     keys, orders, size = keys_of(workload), orders_of(workload.required), around.request.target_file_size
     known = dict(tables)
-    if not isinstance(planner, StubPlanner):
+    if not around.request.check.offline:
         on_progress("collecting column statistics")
         for name in (name for name in keys if name in known):
             columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))

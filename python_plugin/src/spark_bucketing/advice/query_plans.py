@@ -16,7 +16,7 @@ from spark_bucketing.checks.stub_tables import StubTables
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.document import PhysicalPlan, PlanNode, TableFacts
 from spark_bucketing.plan.operators import Operator, Side, TableInput, find_operators, table_inputs
-from spark_bucketing.plan.planner import StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
@@ -196,7 +196,7 @@ Specs = Mapping[str, BucketSpec]
 class Plans:
     """The queries of one project; each query is planned as few times as possible."""
 
-    planner: StubPlanner
+    planner: Planner
     stub: StubTables
     manifest: Manifest
     runs_of: Callable[[Node], float]

@@ -28,7 +28,7 @@ from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.event_log.measured import Measured
 from spark_bucketing.event_log.plan_costs import Cost, TableKeys
 from spark_bucketing.plan.document import TableFacts
-from spark_bucketing.plan.planner import Planner, StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, table_name
 from spark_bucketing.spec import HASHES, BucketHash, BucketSpec, described_sections
 from spark_bucketing.units import parse_size
@@ -433,7 +433,7 @@ def cast_columns(queries: Mapping[CastKey, Iterable[str]], tables: Collection[st
 
 
 def subjects_of(
-    around: ProjectContext, planner: StubPlanner, stub: StubTables
+    around: ProjectContext, planner: Planner, stub: StubTables
 ) -> tuple[dict[str, AdvisedTable], dict[str, AdvisedTable], list[RejectedTable]]:
     """Return the models and the sources that could be bucketed, and the tables that were rejected."""
     subjects: dict[str, AdvisedTable] = {}

@@ -33,8 +33,10 @@ def switch_extension_on(settings: Settings) -> Change:
     return Change("extension", text, {name: ",".join([*others, EXTENSION_CLASS]), Setting.ENABLED: "true"})
 
 
-def let_extension_read(scan: BucketedScan) -> Changes:
-    """Propose reading a table with the extension, or nothing if the extension already reads the table."""
+def let_extension_read(scan: BucketedScan, settings: Mapping[str, str] | None = None) -> Changes:
+    """Propose reading a table with the extension or, if it already reads the table, these settings, if any."""
+    if scan.by_extension and settings:
+        return (set_to(settings),)
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(Setting.SPARK_LAYOUT):

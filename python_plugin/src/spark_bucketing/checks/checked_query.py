@@ -222,7 +222,6 @@ class Query:
     tables: Mapping[str, TableFacts]
     settings: Settings  # the session's settings
     sql: str = ""  # the query's text
-    functions: tuple[str, ...] = ()  # statements that create the temporary functions that it may call
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:

@@ -7,15 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from spark_bucketing.checks.checked_query import Facts, Query, Settings
-from spark_bucketing.checks.results import Finding, ModelResult, OperatorResult, Report, map_findings
+from spark_bucketing.checks.results import Finding, Found, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.checks.sql_text import one_statement, source_line
 from spark_bucketing.checks.stub_tables import StubTables, created, temporary_functions
-from spark_bucketing.checks.verdicts import HypotheticalQuery, judge, with_fixes
+from spark_bucketing.checks.verdicts import HypotheticalQuery, with_fixes
 from spark_bucketing.errors import PlanError, ProjectError, reason_of
 from spark_bucketing.plan.document import PlanLine, tree_lines
 from spark_bucketing.plan.planner import Planner
@@ -81,22 +82,8 @@ _FUNCTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A query to check."""
-
-    name: str  # name of the model or the file
-    path: str  # path of the file, relative to the project directory
-    sql: str | None  # compiled SQL; None if there is none
-    raw: str = ""  # text of the file
-    unique_id: str | None = None  # dbt's unique id; None for a SQL file
-    error: str | None = None  # why the subject has no SQL
-    table: str = ""  # name of the table that the model builds
-    functions: tuple[str, ...] = ()  # statements that create the temporary functions of its hooks
-
-
-Task = Subject | Node
-"""A query to check, or a node that needs a stub table."""
+Task = tuple[Node, bool]
+"""A node, and whether to check its query; otherwise, to create its stub table."""
 
 
 @dataclass
@@ -108,6 +95,8 @@ class Checker:
     facts: Facts  # facts about the session's tables
     stub: StubTables | None = None  # the project's stub tables for an offline check; None for a live check
     limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # time limit per query
+    project_dir: Path = Path()  # directory of the models' files
+    errors: Mapping[str, str] = field(default_factory=dict)  # why nodes have no SQL, by unique id
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Report:
@@ -115,60 +104,65 @@ class Checker:
         results: list[ModelResult] = []
         waiting: list[str] = []
         try:
-            for task in tasks:
-                report(task.name)
-                if isinstance(task, Subject):
-                    results.append(self.check(task))
+            for node, is_checked in tasks:
+                report(node.name)
+                if is_checked:
+                    results.append(self.check(node))
                 elif self.stub and self.limit.is_free():
-                    self.stub.create(task)
+                    self.stub.create(node)
         except KeyboardInterrupt:
-            # The loop checks subjects in order, so the last subjects are unfinished.
-            waiting = [task.name for task in tasks if isinstance(task, Subject)][len(results) :]
+            # The loop checks queries in order, so the last queries are unfinished.
+            waiting = [node.name for node, is_checked in tasks if is_checked][len(results) :]
         return Report(tuple(results), unfinished=tuple(waiting))
 
-    def check(self, subject: Subject) -> ModelResult:
+    def check(self, node: Node) -> ModelResult:
         """Plan and analyze one query. If planning fails or exceeds the time limit, the result contains an error."""
-        result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id, table=subject.table)
-        if subject.sql is None:
-            return result.failed(subject.error or _UNCOMPILED)
+        table = table_name(node.relation) if node.relation else ""
+        result = ModelResult(node.name, node.path, unique_id=node.unique_id or None, table=table)
+        if node.language != "sql" or node.sql is None:
+            no_sql = f"Model `{node.name}` is a {node.language.capitalize()} model, which has no SQL to plan."
+            why = _UNCOMPILED if node.language == "sql" else no_sql
+            return result.failed(self.errors.get(node.unique_id) or why)
+        functions, text = temporary_functions(node.config), self._text_of(node)
         try:
-            sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
-            with created(self.planner, subject.functions):
+            sql = self.stub.rewritten(node.sql) if self.stub else node.sql
+            with created(self.planner, functions):
                 operators, query, plan = self.limit.run(lambda is_late: self._judged(sql, is_late))
         # A query whose plan check cannot analyze must not prevent the check of other models.
         except Exception as error:
             why = self.stub.why(reason_of(error)) if self.stub else reason_of(error)
             if "UNRESOLVED_ROUTINE" in why:
                 why += f"\n{_FUNCTIONS}"
-            elif "TABLE_OR_VIEW_NOT_FOUND" in why and subject.unique_id and self.stub is None:
+            elif "TABLE_OR_VIEW_NOT_FOUND" in why and node.unique_id and self.stub is None:
                 why += "\nBuild its parents first (dbt run), or check it with --offline."
             return result.failed(why)
 
-        def with_source(_: OperatorResult, found: Finding) -> Finding:
+        def with_source(found: Found) -> Finding:
             """Return a copy of the finding whose line refers to the model's file instead of the compiled SQL."""
-            line = source_line(sql, found.line, subject.raw) if found.line else None
-            return replace(found, line=line, source=subject.raw.splitlines()[line - 1].strip() if line else "")
+            line = source_line(sql, found.finding.line, text) if found.finding.line else None
+            return replace(found.finding, line=line, source=text.splitlines()[line - 1].strip() if line else "")
 
         result = map_findings(replace(result, operators=operators, plan=plan), with_source)
         # Other queries are planned again later, without the functions.
-        if not subject.functions:
+        if not functions:
             query.forget()
             self.queries.append((result, query))
         return result
 
+    def _text_of(self, node: Node) -> str:
+        """Return the text of a node's file."""
+        with suppress(OSError, UnicodeDecodeError):
+            # The manifest omits blank lines at the top of the file.
+            if node.unique_id:
+                return (self.project_dir / node.path).read_text(encoding="utf-8")
+        return node.raw_sql
+
     def _judged(
         self, sql: str, is_late: Callable[[], bool]
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery, tuple[PlanLine, ...]]:
-        query = planned_query(self.planner, self.facts, self.settings, sql)
-        judged = judge(query)
-        changed = HypotheticalQuery.of(self.planner, query, judged)
-        return tuple(with_fixes(changed, judged, is_late)), changed, tree_lines(query.plan)
-
-
-def planned_query(planner: Planner, facts: Facts, settings: Settings, sql: str) -> Query:
-    """Plan a query, and collect the facts about its tables."""
-    plan = planner.plan(sql)
-    return Query(plan, facts.of(plan), settings, sql)
+        plan = self.planner.plan(sql)
+        query = HypotheticalQuery(self.planner, Query(plan, self.facts.of(plan), self.settings, sql))
+        return tuple(with_fixes(query, is_late)), query, tree_lines(plan)
 
 
 _JINJA = re.compile(r"\{\{|\{%")
@@ -181,29 +175,18 @@ def selectable(manifest: Manifest) -> tuple[str, ...]:
     return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
 
 
-def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
-    """Return the query to check for a model, snapshot or analysis."""
-    if error is None and node.language != "sql":
-        error = f"Model `{node.name}` is a {node.language.capitalize()} model, which has no SQL to plan."
-    file = project_dir / node.path
-    try:
-        # The manifest omits blank lines at the top of the file.
-        raw = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raw = node.raw_sql
-    sql = node.sql if node.language == "sql" else None
-    table = table_name(node.relation) if node.relation else ""
-    functions = temporary_functions(node.config)
-    return Subject(node.name, node.path, sql, raw, node.unique_id, error, table, functions)
+def query_node(name: str, text: str) -> Node:
+    """Return a node without a unique id, for a query that belongs to no project."""
+    return Node("", name, "file", name, sql=one_statement(text), raw_sql=text)
 
 
-def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
-    """Return the query of a SQL file: dbt's compiled SQL if it belongs to the project, else the file's own text."""
+def file_node(file: Path, project_dir: Path, manifest: Manifest) -> Node:
+    """Return a SQL file as a node: that of the project with compiled SQL, or else a query with the file's text."""
     inside = file.is_relative_to(project_dir)
     path = file.relative_to(project_dir).as_posix() if inside else str(file)
     for node in manifest.nodes.values():
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
-            return model_subject(node, project_dir, errors.get(node.unique_id))
+            return node
     expected, instead = "a text file with a query", "check the path and the encoding of the file"
     with ProjectError.replacing((OSError, UnicodeDecodeError), f"The file `{file}` cannot be read.", expected, instead):
         # The file may start with a byte order mark, which Spark would parse as part of a word.
@@ -215,19 +198,19 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
             expected="plain SQL, or a file of the project",
             instead="move the file to a directory of `analysis-paths`",
         )
-    return Subject(path, path, one_statement(text), text)
+    return query_node(path, text)
 
 
-def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
+def offline_tasks(checked: Sequence[Node], manifest: Manifest) -> list[Task]:
     """Return all queries, each after the stub tables that it may read; a file outside the project may read all."""
-    by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
-    files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
-    wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)
+    names = {node.unique_id for node in checked if node.unique_id}
+    files = [(node, True) for node in checked if not node.unique_id]
+    wanted = set(manifest.nodes) if files else manifest.with_ancestors(names)
     read = {parent for name in wanted for parent in manifest.nodes[name].depends_on}
     tasks: list[Task] = []
     for name in manifest.order:
         node = manifest.nodes[name]
         if name in wanted and node.resource_type != "test":
-            tasks += [by_id[name]] if name in by_id else []
-            tasks += [node] if name in read or files else []
+            tasks += [(node, True)] if name in names else []
+            tasks += [(node, False)] if name in read or files else []
     return [*tasks, *files]

@@ -20,11 +20,10 @@ from spark_bucketing.checks.acceptance import Baseline, accept, allowed_reasons,
 from spark_bucketing.checks.checked_query import Facts, Setting, Settings
 from spark_bucketing.checks.checker import (
     Checker,
-    Subject,
     TimeLimit,
-    file_subject,
-    model_subject,
+    file_node,
     offline_tasks,
+    query_node,
     selectable,
 )
 from spark_bucketing.checks.reasons import REASONS, project_findings
@@ -39,12 +38,11 @@ from spark_bucketing.checks.results import (
     map_findings,
     worst,
 )
-from spark_bucketing.checks.sql_text import one_statement
 from spark_bucketing.checks.stub_tables import StubTables, configured_layout, embedded_planner
 from spark_bucketing.checks.verdicts import with_effects
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.plan.document import TableFacts
-from spark_bucketing.plan.planner import Planner, StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
 from spark_bucketing.project.manifest import (
     CatalogTable,
@@ -174,7 +172,7 @@ def check_queries(statements: sql.Statements, queries: Mapping[str, str], time_l
     plan, facts = planner.require_extension(), Facts(planner)
     settings = Settings(plan.settings)
     checker = Checker(planner, settings, facts, limit=TimeLimit(time_limit))
-    found = checker.run([Subject(name, name, one_statement(text), text) for name, text in queries.items()])
+    found = checker.run([(query_node(name, text), True) for name, text in queries.items()])
     results = with_effects(found.models, checker.queries if checker.limit.is_free() else [])
     specs = {table.name.lower(): table.spec for table in facts.known() if table.spec}
     findings = project_findings(ProjectFacts(settings, plan.spark_version, specs, (), True))
@@ -187,23 +185,20 @@ def _checked(project: Project, planner: Planner, baseline: Baseline, on_progress
     on_progress("compiling the project", 0, 0)
     artifacts = project.artifacts()
     manifest = artifacts.manifest
-    subjects = _subjects(project, artifacts)
+    checked = _checked_nodes(project, artifacts)
     known = {reason.slug for reason in REASONS}
-    allowed = {
-        subject.unique_id: allowed_reasons(manifest.nodes[subject.unique_id].meta, subject.name, known)
-        for subject in subjects
-        if subject.unique_id
-    }
-    offline = planner if isinstance(planner, StubPlanner) else None
-    stub = StubTables(offline, manifest, artifacts.catalog, project.target.project_dir) if offline else None
-    tasks = offline_tasks(subjects, manifest) if stub else list(dict.fromkeys(subjects))
+    allowed = {node.unique_id: allowed_reasons(node.meta, node.name, known) for node in checked}
+    folder, is_offline = project.target.project_dir, project.request.offline
+    stub = StubTables(planner, manifest, artifacts.catalog, folder) if is_offline else None
+    tasks = offline_tasks(checked, manifest) if stub else [(node, True) for node in checked]
     done = iter(range(len(tasks)))
     facts = Facts(planner)
-    checker = Checker(planner, settings, facts, stub, TimeLimit(project.request.time_limit))
+    limit = TimeLimit(project.request.time_limit)
+    checker = Checker(planner, settings, facts, stub, limit, folder, artifacts.errors)
     found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
     on_progress("testing fixes on other queries", 0, 0)
     results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
-    configured = _configured(manifest, subjects)
+    configured = _configured(manifest, checked)
     results = with_configured(results, configured, facts.known())
     # The configs provide the specs of tables that check did not look up in the metastore.
     built = {table.name.lower(): table.spec for table in facts.known()}
@@ -232,13 +227,11 @@ def about(target: Target) -> Mapping[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
-    request, folder = project.request, project.target.project_dir
-    manifest, errors = artifacts.manifest, artifacts.errors
-    files = [file_subject(file, folder, manifest, errors) for file in request.files]
-    if files and not request.selection:
-        return files
-    names = selectable(manifest)
+def _checked_nodes(project: Project, artifacts: Artifacts) -> Sequence[Node]:
+    """Return the nodes whose queries are checked, parents first, and each only once."""
+    request, manifest = project.request, artifacts.manifest
+    files = [file_node(file, project.target.project_dir, manifest) for file in request.files]
+    names = () if files and not request.selection else selectable(manifest)
     if request.selection:
         chosen = set(project.select(artifacts.path))
         names = tuple(name for name in names if name in chosen)
@@ -249,7 +242,8 @@ def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
                 expected="at least one model or snapshot",
                 instead="use other selectors; `dbt ls` lists the nodes that they select",
             )
-    return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
+    nodes = [*(manifest.nodes[name] for name in names), *files]
+    return list({node.unique_id or node.path: node for node in nodes}.values())
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
@@ -261,10 +255,10 @@ def _folder_from(start: Path, project_dir: Path) -> str:
     return "" if project_dir == start else folder
 
 
-def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, BucketSpec]:
+def _configured(manifest: Manifest, checked: Iterable[Node]) -> dict[str, BucketSpec]:
     """Return the configured bucket specs of the checked models and of their parents, by table."""
     specs: dict[str, BucketSpec | None] = {}
-    for name in manifest.with_ancestors(subject.unique_id for subject in subjects if subject.unique_id):
+    for name in manifest.with_ancestors(node.unique_id for node in checked):
         node = manifest.nodes[name]
         try:
             specs[table_name(node.relation or "")] = configured_layout(node.config, node.materialized, node.name).spec
@@ -372,7 +366,8 @@ def with_graph(
             for parent, behind in ((parent, tables.get(parent, frozenset())) for parent in parents)
         )
         yield map_findings(
-            replace(result, inputs=inputs), lambda _, found: replace(found, fixes=tuple(map(owned, found.fixes)))
+            replace(result, inputs=inputs),
+            lambda found: replace(found.finding, fixes=tuple(map(owned, found.finding.fixes))),
         )
 
 

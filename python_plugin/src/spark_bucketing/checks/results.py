@@ -180,15 +180,6 @@ class Report:
     about: Mapping[str, str] = field(default_factory=dict)  # project, target, commit and date, if known
 
 
-def map_findings(result: ModelResult, change: Callable[[OperatorResult, Finding], Finding]) -> ModelResult:
-    """Return a copy of a result in which a function replaces each finding of an operator."""
-    operators = (
-        replace(operator, findings=tuple(change(operator, found) for found in operator.findings))
-        for operator in result.operators
-    )
-    return replace(result, operators=tuple(operators))
-
-
 FailOn = Literal["error", "warning", "note", "never"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note", "unknown")
 
@@ -221,15 +212,20 @@ def all_findings(report: Report) -> Iterator[Found]:
             yield from (Found(finding, model, operator) for finding in operator.findings)
 
 
+def map_findings(result: ModelResult, change: Callable[[Found], Finding]) -> ModelResult:
+    """Return a copy of a result in which a function replaces each finding."""
+    operators = (
+        replace(operator, findings=tuple(change(Found(finding, result, operator)) for finding in operator.findings))
+        for operator in result.operators
+    )
+    findings = tuple(change(Found(finding, result)) for finding in result.findings)
+    return replace(result, operators=tuple(operators), findings=findings)
+
+
 def map_all_findings(report: Report, change: Callable[[Found], Finding]) -> Report:
     """Return a copy of a report in which a function replaces each finding."""
-
-    def changed(model: ModelResult) -> ModelResult:
-        findings = tuple(change(Found(finding, model)) for finding in model.findings)
-        return replace(map_findings(model, lambda op, found: change(Found(found, model, op))), findings=findings)
-
     project = tuple(change(Found(finding)) for finding in report.project)
-    return replace(report, models=tuple(map(changed, report.models)), project=project)
+    return replace(report, models=tuple(map_findings(model, change) for model in report.models), project=project)
 
 
 def open_findings(report: Report, unknown: bool = False) -> list[Found]:

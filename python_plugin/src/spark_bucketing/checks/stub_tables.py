@@ -32,7 +32,7 @@ from spark_bucketing.errors import BucketingError, ProjectError, SparkError, rea
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.plan.document import PLANNED_FORMATS, TableFacts
-from spark_bucketing.plan.planner import STUB_SETTINGS, Planner, StubPlanner
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import CatalogTable, Manifest, Node, relation_parts, seed_columns, table_name
 from spark_bucketing.session import is_open, open_session, quiet_errors, rows_of
 from spark_bucketing.spec import BucketSpec
@@ -108,7 +108,7 @@ class StubTables:
     """The stub tables of one project."""
 
     def __init__(
-        self, planner: StubPlanner, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
+        self, planner: Planner, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
     ) -> None:
         self._planner, self._manifest, self._catalog = planner, manifest, catalog
         self._project_dir = project_dir
@@ -192,7 +192,7 @@ class StubTables:
                 "its columns are unknown, because it has no compiled SQL.", expected=_KNOWN, instead=_DESCRIBE
             )
         with created(self._planner, temporary_functions(node.config)):
-            columns = self._planner.columns(self.rewritten(node.sql))
+            columns = self._planner.plan(self.rewritten(node.sql)).columns
         if node.resource_type != "snapshot":
             return columns
         called = node.config.get("snapshot_meta_column_names") or {}
@@ -252,7 +252,7 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 @contextmanager
-def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) -> Iterator[StubPlanner]:
+def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) -> Iterator[Planner]:
     """Start a Spark that has no connection to any warehouse, and stop it at the end of the block.
 
     The session always loads the extension, which plans over stub tables. The extension's reads are disabled unless
@@ -270,7 +270,7 @@ def embedded_planner(settings: Mapping[str, str], extension: bool, schema: str) 
         session = open_session(_session_settings(Path(name), settings, build_jar()) | own, hive=False)
         try:
             with quiet_errors():
-                planner = StubPlanner("offline", partial(rows_of, session), settings={})
+                planner = Planner("offline", partial(rows_of, session))
                 if schema:
                     planner.rows(f"create schema if not exists {sql.name(schema)}")
                     planner.rows(f"use {sql.name(schema)}")
@@ -283,7 +283,6 @@ def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path) -> d
     return {
         **planner_settings(settings),
         **extension_settings(jar),
-        **STUB_SETTINGS,
         # Nothing is executed, so one thread suffices; the number of cores that models run on affects some joins.
         "spark.master": "local[1]",
         **parallelism(settings),

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 
 from spark_bucketing.checks.changes import set_to
-from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Setting, Settings, Topic
+from spark_bucketing.checks.checked_query import ExchangeOrSort, Query, Setting, Topic
 from spark_bucketing.checks.reasons import finding_of
 from spark_bucketing.checks.results import (
     RANKS,
     Change,
     Finding,
     Fix,
+    Found,
     ModelResult,
     OperatorResult,
     OtherQuery,
@@ -181,30 +181,21 @@ class PlannedQuery:
     counts: PlanCounts
 
 
-@dataclass
 class HypotheticalQuery:
     """A query that Spark plans again with changes of its tables, its settings and its text."""
 
-    planner: Planner
-    sql: str  # the query's text
-    settings: Settings  # the session's settings
-    tables: Mapping[str, TableFacts]  # its tables, with the sizes with which Spark plans the query
-    counts: PlanCounts  # Exchanges and Sorts of the unchanged query
-    _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, planner: Planner, query: Query, judged: Sequence[OperatorResult]) -> HypotheticalQuery:
-        """Return the hypothetical query of a planned query, and of its operators with their findings."""
-        tables = dict(query.tables)
+    def __init__(self, planner: Planner, query: Query) -> None:
+        self._planner, self._sql, self.settings, self.counts = planner, query.sql, query.settings, query.plan.counts
+        self.tables = dict(query.tables)
         for name, facts in query.tables.items():
             if facts.partition_columns:
                 # Spark plans the query with the size of the selected partitions.
                 size = query.plan.table_bytes(name)
                 known = facts.size_bytes if size is None else size
-                tables[name] = replace(facts, size_bytes=known, knows_size=size is not None)
-        found = cls(planner, query.sql, query.settings, tables, query.plan.counts)
-        found._planned[()] = PlannedQuery(tuple(judged), query.plan.counts)
-        return found
+                self.tables[name] = replace(facts, size_bytes=known, knows_size=size is not None)
+        self._planned: dict[object, PlannedQuery | None] = {}
+        #: The operators of the unchanged query.
+        self.operators = judge(query)
 
     def planned(self, changes: Sequence[Change] = ()) -> PlannedQuery | None:
         """Plan the query with these changes; return None if Spark rejects the changed query."""
@@ -217,23 +208,24 @@ class HypotheticalQuery:
                 self._planned[key] = None
         return self._planned[key]
 
-    def planned_like(self, judged: Sequence[OperatorResult], *changes: Change) -> PlannedQuery | None:
-        """Plan the query with changes, and its operators in this order; None if they differ."""
+    def planned_like(self, *changes: Change) -> PlannedQuery | None:
+        """Plan the query with changes, and its operators in the unchanged order; None if they differ."""
         planned = self.planned(changes)
         own: dict[str, list[OperatorResult]] = {}
         for found in reversed(planned.operators if planned else ()):
             own.setdefault(found.kind, []).append(found)
-        ordered = tuple(own[operator.kind].pop() for operator in judged if own.get(operator.kind))
-        is_same = planned and len(ordered) == len(planned.operators) == len(judged)
+        ordered = tuple(own[operator.kind].pop() for operator in self.operators if own.get(operator.kind))
+        is_same = planned and len(ordered) == len(planned.operators) == len(self.operators)
         return replace(planned, operators=ordered) if planned and is_same else None
 
     def forget(self) -> None:
         """Discard the plans to save memory, but keep the numbers of Exchanges and Sorts."""
         self._planned.clear()
+        self.operators = ()
 
     def _plan(self, changes: Sequence[Change]) -> PlannedQuery:
         facts, changed, session = dict(self.tables), set[str](), dict[str, str]()
-        settings, sql = self.settings, self.sql
+        settings, sql = self.settings, self._sql
         for change in changes:
             settings = settings.changed(change.settings)
             session |= {**change.settings, **change.planned_as_if}
@@ -244,17 +236,15 @@ class HypotheticalQuery:
                 spec = change.spec or before.spec
                 facts[change.table] = replace(after, spec=spec, files_per_bucket=1, partitions=None, is_empty=False)
                 changed.add(change.table)
-        plan = self.planner.plan(sql, [facts[name] for name in changed], session)
+        plan = self._planner.plan(sql, [facts[name] for name in changed], session)
         query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
         return PlannedQuery(judge(query), plan.counts)
 
 
-def with_fixes(
-    query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
-) -> Iterator[OperatorResult]:
+def with_fixes(query: HypotheticalQuery, is_late: Callable[[], bool] = lambda: False) -> Iterator[OperatorResult]:
     """Yield the operators of a query with fixes for their findings, which are tested until the time limit is over."""
-    for place, operator in enumerate(judged):
-        tests = _Tests(query, judged, place)
+    for place, operator in enumerate(query.operators):
+        tests = _Tests(query, place)
         yield replace(operator, findings=tuple(tests.finding(found, is_late) for found in operator.findings))
 
 
@@ -263,18 +253,17 @@ class _Tests:
     """Tests the changes that the findings of one operator propose."""
 
     query: HypotheticalQuery
-    judged: Sequence[OperatorResult]  # the operators of the query
     place: int  # index of the operator
 
     def finding(self, finding: Finding, is_late: Callable[[], bool]) -> Finding:
         """Return a finding, with only the changes that fix the problem."""
         fixes: list[Fix] = []
         part: Change | None = None
-        here = self.judged[self.place]
+        here = self.query.operators[self.place]
         for change in finding.changes:
             if is_late():
                 break
-            fix, after = self._fix(change), self.query.planned_like(self.judged, change)
+            fix, after = self._fix(change), self.query.planned_like(change)
             if not fix and after:
                 there = after.operators[self.place]
                 # The change avoids a shuffle or a sort, but the verdict stays the same.
@@ -293,8 +282,8 @@ class _Tests:
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, changes):
                 continue
-            after = self.query.planned_like(self.judged, *changes, *([set_to(along)] if along else []))
-            if after and _is_better(self.judged, after.operators, self.place):
+            after = self.query.planned_like(*changes, *([set_to(along)] if along else []))
+            if after and _is_better(self.query.operators, after.operators, self.place):
                 verdict, before = after.operators[self.place].verdict, self.query.counts
                 first, *others = (_fix_of(one, along, verdict, before, after.counts) for one in changes)
                 return replace(first, also=tuple(others))
@@ -350,7 +339,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
     """Add to fixes their effects on other queries, and drop those for groupings that cost others more."""
     effects = _Effects(queries)
-    return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
+    return tuple(map_findings(result, effects.finding) for result in results)
 
 
 class _Effects:
@@ -362,18 +351,19 @@ class _Effects:
             for table in query.tables:
                 self._readers.setdefault(table, []).append((result, query))
 
-    def finding(self, result: ModelResult, operator: OperatorResult, finding: Finding) -> Finding:
-        fixes = tuple(self._fix(result, fix) for fix in finding.fixes)
-        if finding.reason in _CHOICES and operator.kind in _GROUPINGS:
+    def finding(self, found: Found) -> Finding:
+        finding = found.finding
+        fixes = tuple(self._fix(found.key, fix) for fix in finding.fixes)
+        if finding.reason in _CHOICES and found.operator and found.operator.kind in _GROUPINGS:
             fixes = tuple(fix for fix in fixes if fix.kind != "bucket_spec" or serves_all(fix))
         if finding.fixes and not fixes:
             return replace(finding, level="note", fixes=())
         return replace(finding, fixes=fixes)
 
-    def _fix(self, result: ModelResult, fix: Fix) -> Fix:
+    def _fix(self, key: str, fix: Fix) -> Fix:
         if fix.kind not in ("bucket_spec", "column_type") or fix.table is None:
             return fix
-        readers = [reader for reader in self._readers.get(fix.table, ()) if reader[0].key != result.key]
+        readers = [reader for reader in self._readers.get(fix.table, ()) if reader[0].key != key]
         others = [self._other(fix, *reader) for reader in readers[:MOST_READERS]]
         return replace(fix, others=tuple(other for other in others if other and other.after != other.before))
 

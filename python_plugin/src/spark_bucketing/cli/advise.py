@@ -54,16 +54,7 @@ from spark_bucketing.project.profile import Place
 @options.format_of("text", "json", "html")
 @options.OUTPUT
 @options.time_limit("The report lists queries that take longer.")
-@click.pass_context
-def advise(
-    ctx: click.Context,
-    /,
-    form: str,
-    output: Path | None,
-    diff: bool,
-    place: Place,
-    **asked: Any,
-) -> None:
+def advise(form: str, output: Path | None, diff: bool, place: Place, **asked: Any) -> None:
     """Propose bucket columns and numbers of buckets for the models of a project.
 
     Spark's planner finds the joins, aggregations and window functions of all models. The command chooses the bucket
@@ -74,6 +65,4 @@ def advise(
     """
     with progress_line() as line:
         advice = api.advise(**vars(place), on_progress=line.show, apply=not diff, **asked)
-    with options.report_file(output, form) as file:
-        advice.write(form, file)
-    ctx.exit(advice.exit_code)
+    options.finish(advice, form, output)

@@ -6,7 +6,6 @@ import os
 import re
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from spark_bucketing import api
 from spark_bucketing.checks.acceptance import write_baseline
 from spark_bucketing.checks.reasons import EVERY_REASON
 from spark_bucketing.checks.report import FORMATS, write_report
-from spark_bucketing.checks.results import FailOn, Finding, OperatorResult, Report, exit_code, map_findings
+from spark_bucketing.checks.results import FailOn, Finding, Found, Report, exit_code, map_all_findings
 from spark_bucketing.cli import options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.config.validation import nearest_name
@@ -237,31 +236,31 @@ def explain(reason: str | None) -> None:
 
 
 def with_measured_costs(report: Report, measured: Measured) -> Report:
-    """Return a copy of the report in which findings state their measured cost per run."""
-    models = []
-    for model in report.models:
-        # The table identifies the model of a statement without a query comment. Failed runs with the comment also show
-        # that other writes to the table are not runs of the model.
-        names = [model.unique_id or "", f"table.{model.table}"]
-        node = next((name for name in names if name in measured.runs), None)
-        models.append(map_findings(model, partial(_with_cost, measured, node)) if node else model)
-    return replace(report, models=tuple(models))
-
-
-def _with_cost(measured: Measured, node: str, operator: OperatorResult, finding: Finding) -> Finding:
-    """Add the measured cost of shuffling and sorting the finding's tables.
+    """Return a copy of the report in which findings state the measured cost per run of shuffling and sorting tables.
 
     Only keys whose columns occur in the operator's description count.
     """
-    total, runs = Cost(), len(measured.runs_of(node))
-    # inner join of db.a with db.b on db.a.id = db.b.id
-    described = (operator.description.partition(" on ")[2] or operator.description).lower()
-    for keys, cost in measured.costs(node).items():
-        columns = [re.escape(column) for column in keys.columns if column]
-        is_described = all(re.search(rf"(?<![\w-]){column}(?![\w-])", described) for column in columns)
-        if keys.table in finding.tables and is_described:
-            total.add(cost)
-    if total == Cost():
-        return finding
-    mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
-    return replace(finding, message=f"{finding.message}\nMean cost per run, measured in {count(runs, 'run')}: {mean}.")
+
+    def with_cost(found: Found) -> Finding:
+        finding, model, operator = found
+        # The table identifies the model of a statement without a query comment. Failed runs with the comment also show
+        # that other writes to the table are not runs of the model.
+        names = [model.unique_id or "", f"table.{model.table}"] if model else []
+        node = next((name for name in names if name in measured.runs), None)
+        if operator is None or node is None:
+            return finding
+        total, runs = Cost(), len(measured.runs_of(node))
+        # inner join of db.a with db.b on db.a.id = db.b.id
+        described = (operator.description.partition(" on ")[2] or operator.description).lower()
+        for keys, cost in measured.costs(node).items():
+            columns = [re.escape(column) for column in keys.columns if column]
+            is_described = all(re.search(rf"(?<![\w-]){column}(?![\w-])", described) for column in columns)
+            if keys.table in finding.tables and is_described:
+                total.add(cost)
+        if total == Cost():
+            return finding
+        mean = Cost(total.shuffle_bytes // runs, total.spill_bytes // runs, total.task_ms / runs)
+        text = f"Mean cost per run, measured in {count(runs, 'run')}: {mean}."
+        return replace(finding, message=f"{finding.message}\n{text}")
+
+    return map_all_findings(report, with_cost)

@@ -32,6 +32,7 @@ from spark_bucketing.init.initialize import (
 )
 from spark_bucketing.project.dbt import read_models
 from spark_bucketing.project.profile import Place, Target, opened, read_target
+from spark_bucketing.units import parse_size
 
 _CHECKOUT = Path(__file__).parents[4]
 
@@ -226,5 +227,5 @@ def _size(target: Target, line: ProgressLine, relation: str) -> int | None:
         except SparkError:
             return None
     # The session may not load the extension yet. Spark assumes 8 EiB for a table of unknown size.
-    found = re.search(r"Relation .*Statistics\(sizeInBytes=([\d.]+) ([KMGTP]i)?B", str(rows[0]["plan"]))
-    return int(float(found[1]) * 1024 ** ("KMGTP".index(found[2][0]) + 1 if found[2] else 0)) if found else None
+    found = re.search(r"Relation .*Statistics\(sizeInBytes=([\d.]+ (?:[KMGTP]i)?B)", str(rows[0]["plan"]))
+    return parse_size(found[1]) if found else None

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import click
 
+from spark_bucketing.api import Result
 from spark_bucketing.config.schema import KEYS
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.event_log.log_files import find_logs, is_remote
@@ -58,6 +59,13 @@ def report_file(output: Path | None, form: str) -> Iterator[TextIO]:
         output.open("w", encoding="utf-8", errors="replace") as file,
     ):
         yield file
+
+
+def finish(result: Result[Any], form: str, output: Path | None = None) -> None:
+    """Write the report of a command, and exit with its code."""
+    with report_file(output, form) as file:
+        result.write(form, file)
+    click.get_current_context().exit(result.exit_code)
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]

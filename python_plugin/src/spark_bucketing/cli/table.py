@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from spark_bucketing.api import Result, Table, warehouse_of
-from spark_bucketing.cli.options import FORMAT, OUTPUT, format_of, project_options, report_file, standard_output
+from spark_bucketing.api import Table, warehouse_of
+from spark_bucketing.cli.options import FORMAT, OUTPUT, finish, format_of, project_options, standard_output
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.project.profile import Place
@@ -64,7 +64,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, output: Path | 
     """
     with progress_line() as line:
         result = _tables(tables, place, line, schema).show()
-    _finish(result, form, output)
+    finish(result, form, output)
 
 
 @table_group.command()
@@ -82,7 +82,7 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
     """
     with progress_line() as line:
         result = _tables(tables, place, line, schema).verify(deep, where)
-    _finish(result, form)
+    finish(result, form)
 
 
 @table_group.command()
@@ -100,7 +100,7 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
     """
     with progress_line() as line:
         result = _tables((name,), place, line).seal(where, dry_run)
-    _finish(result, form)
+    finish(result, form)
 
 
 @table_group.command()
@@ -148,19 +148,13 @@ def stats(name: str, repair: bool, form: str, place: Place) -> None:
 
 
 def _tables(names: tuple[str, ...], place: Place, line: ProgressLine, schema: str | None = None) -> Table:
-    return Table(names, schema=schema, on_progress=line.show, on_tasks=line.on_tasks, **vars(place))
+    return Table(names, place, schema=schema, on_progress=line.show, on_tasks=line.on_tasks)
 
 
 @contextmanager
 def _opened(place: Place, name: str) -> Iterator[tuple[Warehouse, str, ProgressLine]]:
     with progress_line() as line, warehouse_of(_tables((name,), place, line)) as (warehouse, schema):
         yield warehouse, qualified(name, schema), line
-
-
-def _finish(result: Result[Any], form: str, output: Path | None = None) -> None:
-    with report_file(output, form) as file:
-        result.write(form, file)
-    click.get_current_context().exit(result.exit_code)
 
 
 def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:

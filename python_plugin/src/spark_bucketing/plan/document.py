@@ -9,15 +9,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_bucketing.errors import PlanError
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 if TYPE_CHECKING:
     from spark_bucketing.tables.metadata import TableMetadata
-
-from typing import NamedTuple
 
 OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
 VERSION = 1
@@ -198,8 +196,11 @@ class PlanNode:
             child.children[0] if child.kind == "reused" and child.children else child for child in self.children
         )
 
-    def walk(self) -> Iterator[PlanNode]:
-        """Yield this operator and all operators below it, depth first, and a reused operator only once."""
+    def walk(self, enters: Callable[[PlanNode], bool] = lambda _: True) -> Iterator[PlanNode]:
+        """Yield this operator and all operators below it, depth first, and a reused operator only once.
+
+        The operators below an operator are left out if `enters` returns false for it.
+        """
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -207,7 +208,7 @@ class PlanNode:
             if node.number not in seen:
                 seen.add(node.number)
                 yield node
-                waiting += reversed(node.children)
+                waiting += reversed(node.children) if enters(node) else ()
 
     @cached_property
     def scans(self) -> tuple[PlanNode, ...]:

@@ -143,11 +143,6 @@ def is_operator(node: PlanNode) -> bool:
     return bool(node.join or node.aggregate or node.window or node.guess)
 
 
-def passes_rows(node: PlanNode) -> bool:
-    """Return whether a node only moves or orders the rows of its input."""
-    return bool(node.children) and (node.kind in _PASSING or node.operator == "ColumnarToRow")
-
-
 def _side(keys: tuple[Expression, ...] | None, entry: PlanNode, before: tuple[PlanNode, ...] = ()) -> Side:
     """Return an input, whose path starts with the nodes between the partial and the final aggregate."""
     way = (*before, *_way(entry))
@@ -163,26 +158,18 @@ def _is_run(node: PlanNode) -> bool:
 
 
 def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) -> Iterator[PlanNode]:
-    seen: set[int] = set()
-    waiting = [entry]
-    while waiting:
-        node = waiting.pop()
-        if node.number in seen:
-            continue
-        seen.add(node.number)
-        # The path ends at the next operator. An unrecognized operator belongs to the path, so that the path is
-        # unrecognized, too.
-        if not is_operator(node) or not node.is_known:
-            yield node
-        if not is_operator(node) and follows(node):
-            waiting += reversed(node.children)
+    # The path ends at the next operator. An unrecognized operator belongs to the path, so that the path is
+    # unrecognized, too.
+    below = entry.walk(lambda node: not is_operator(node) and follows(node))
+    return (node for node in below if not is_operator(node) or not node.is_known)
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
     """Return the nodes that together form one aggregate, and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
     while True:
-        if passes_rows(below):
+        # Such a node only moves or orders the rows of its input.
+        if below.children and (below.kind in _PASSING or below.operator == "ColumnarToRow"):
             pending.append(below)
         elif below.aggregate and chain[-1].aggregate and _is_part(below.aggregate, chain[-1].aggregate):
             chain += [*pending, below]
@@ -215,22 +202,12 @@ def table_inputs(entries: Sequence[PlanNode], keys: Sequence[Expression | None])
 
     Broadcast joins pass the rows of the side that is not broadcast, and the keys of the other side are equal.
     """
-    scans: dict[int, PlanNode] = {}
-    unions: list[PlanNode] = []
+    nodes = [node for entry in entries for node in entry.walk(_passes_tables)]
+    unions = [node for node in nodes if node.kind == "union"]
+    scans = {node.number: node for node in nodes if node.scan}
     same: dict[Source, Source] = {}
-    waiting = list(entries)
-    while waiting:
-        node = waiting.pop()
-        is_shuffled_join = "join" in (node.kind, node.guess) and not node.operator.startswith("Broadcast")
-        if node.kind in _BREAKS or node.operator == "Expand" or is_shuffled_join:
-            continue
-        if node.kind == "union":
-            unions.append(node)
-            continue
-        if node.scan:
-            scans[node.number] = node
+    for node in filter(_passes_tables, nodes):
         same |= _broadcast_columns(node)
-        waiting += node.children
     origins = [_origin(key, same, scans) for key in keys]
     columns = [one if one and one.scan.number in scans else None for one in origins]
     if scans or not unions:
@@ -245,6 +222,12 @@ def table_inputs(entries: Sequence[PlanNode], keys: Sequence[Expression | None])
             of_branch = [output[place] if place is not None and place < len(output) else None for place in places]
             found += table_inputs([branch], of_branch)
     return found
+
+
+def _passes_tables(node: PlanNode) -> bool:
+    """Return whether rows of tables below a node reach the nodes above it without a shuffle, except through a UNION."""
+    is_shuffled_join = "join" in (node.kind, node.guess) and not node.operator.startswith("Broadcast")
+    return not (node.kind in (*_BREAKS, "union") or node.operator == "Expand" or is_shuffled_join)
 
 
 def _column(value: Expression | None) -> Source | None:

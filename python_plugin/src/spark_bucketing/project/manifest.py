@@ -19,11 +19,13 @@ from typing import Any
 
 import yaml
 
+from spark_bucketing import sql
 from spark_bucketing.errors import ProjectError
 
 # The oldest manifest version with all required fields, written by dbt 1.6.
 _OLDEST_SCHEMA = 10
-_RELATION = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*(?P<end>\.|$)")
+_PART = r"(?:`(?:[^`]|``)+`|\w+)"
+_RELATION = re.compile(rf"{_PART}(?:\.{_PART})*")
 
 
 @dataclass(frozen=True)
@@ -107,13 +109,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:
     """Return the parts of a qualified name without quotes, or None if the text is not a qualified name."""
-    parts, rest = [], relation
-    while match := _RELATION.match(rest):
-        parts.append((match["quoted"] or match["plain"]).replace("``", "`"))
-        rest = rest[match.end() :]
-        if not match["end"]:
-            return tuple(parts) if not rest else None
-    return None
+    return sql.parts(relation) if _RELATION.fullmatch(relation) else None
 
 
 def table_name(relation: str) -> str:

@@ -212,7 +212,7 @@ def union(step: ExchangeOrSort, table: BucketedScan) -> Finding | None:
         f"The UNION of {series(node.tables)} is {purpose(step)} but loses the buckets of its "
         f"inputs.{'' if alike else ' The inputs have different bucket specs.'}",
         node.tables,
-        (changes.set_to({Setting.UNION: "true"}),) if table.by_extension else changes.let_extension_read(table),
+        changes.let_extension_read(table, {Setting.UNION: "true"}),
     )
 
 
@@ -342,14 +342,11 @@ def coalesced_buckets_unsorted(step: ExchangeOrSort, table: BucketedScan) -> Fin
         return None
     if here.number <= there.number or any(side.exchanges for side in step.op.sides):
         return None
-    merging = (
-        (changes.set_to({Setting.MERGE_FILES: "64"}),) if table.by_extension else changes.let_extension_read(table)
-    )
     return explained(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
         f"{here.number // there.number} sorted files one after another and sorts their rows again.",
         (here.table, there.table),
-        (*changes.match_either(step), *merging),
+        (*changes.match_either(step), *changes.let_extension_read(table, {Setting.MERGE_FILES: "64"})),
     )
 
 
