@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from functools import partial
 from importlib.metadata import version
 from pathlib import PurePath, PurePosixPath
 from typing import Any, TextIO
@@ -209,9 +208,10 @@ FORMATS = ("text", "json", "sarif", "github", "html")
 
 def write_report(report: Report, form: str, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
     """Write the report in one of FORMATS. The arguments `verbose` and `plain` apply only to text."""
-    text = partial(write_text, verbose=verbose, plain=plain)
-    writers = {"text": text, "json": write_json, "sarif": write_sarif, "github": write_github, "html": write_html}
-    writers[form](report, file)
+    if form == "text":
+        write_text(report, file, verbose, plain)
+    else:
+        {"json": write_json, "sarif": write_sarif, "github": write_github, "html": write_html}[form](report, file)
 
 
 def write_json(report: Report, file: TextIO) -> None:
