@@ -121,13 +121,17 @@ class SelectedPartitions(
   override protected lazy val leafFiles: mutable.LinkedHashMap[Path, FileStatus] = mutable.LinkedHashMap.empty[Path, FileStatus] ++= listed.valuesIterator.flatten.map(file => file.getPath -> file)
 
   override protected lazy val leafDirToChildrenFiles: Map[Path, Array[FileStatus]] = Compat.onAllCores(listed.toSeq) { case (path, files) =>
-    val end = path.toUri.getPath.length
-    path -> files.filter(_.getPath.toUri.getPath.lastIndexOf('/') == end)
+    val directory = s"${path.toUri.getPath.stripSuffix("/")}/"
+    def isChild(file: String) = file.startsWith(directory) && file.indexOf('/', directory.length) < 0
+    path -> files.filter(file => isChild(file.getPath.toUri.getPath))
   }.toMap
 
-  override lazy val sizeInBytes: Long = listed.valuesIterator.flatten.map(_.getLen).sum
+  override lazy val sizeInBytes: Long = rootPaths.distinct.iterator.flatMap(leafDirToChildrenFiles.get).flatten.map(_.getLen).sum
 
-  override def refresh(): Unit = all.refresh()
+  override def refresh(): Unit = {
+    listing.invalidateAll()
+    all.refresh()
+  }
   override def shared: SharedListing = all.shared
   override protected def selected(others: Seq[Expression]): Seq[CatalogTablePartition] = of
   override def directories(others: Seq[Expression], isAgain: Boolean): (TableListing, FileIndex) = if (isAgain) all.directories(filters, isAgain) else (listing, this)
