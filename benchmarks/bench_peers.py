@@ -136,7 +136,7 @@ class Cost(NamedTuple):
     bytes: int = 0
 
 
-# No run, because the engine cannot do the step, or because the step is that of another table.
+# The cost of a step that an engine does not run.
 SKIPPED = Cost(Run([], 0, 0, 0, 0, 0))
 
 
