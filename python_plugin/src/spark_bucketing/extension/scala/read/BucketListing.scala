@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionedFile}
 class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = None) {
 
   /** The files that are not empty. An empty file has no rows, and no footer that a reader could open. */
-  lazy val files: Array[PartitionedFile] = ScanFiles.of(stock).filter(_.length > 0)
+  lazy val files: Array[PartitionedFile] = ScanFiles.of(stock, PackedFiles.urlOf).filter(_.length > 0)
 
   lazy val bytes: Long = BucketListing.bytes(files)
 

@@ -27,10 +27,25 @@ private class PackedFiles(directory: String, names: String, numbers: Array[Long]
     }
     names.split('/').map { name =>
       val (length, time, blockSize, replication, blocks) = (next(), next(), next(), next().toInt, next().toInt)
-      val file = new FileStatus(length, false, replication, blockSize, time, new Path(URI.create(directory + name)))
-      if (blocks < 0) file else new LocatedFileStatus(file, Array.fill(blocks)(block()))
+      new UnpackedFile(directory, name, length, time, blockSize, replication, Array.fill(blocks)(block()))
     }
   }
+}
+
+/** A file of a packed directory. Its path is made when somebody needs it, because to parse 300,000 URLs takes seconds. */
+class UnpackedFile(directory: String, urlName: String, length: Long, time: Long, blockSize: Long, replication: Int, blocks: Array[BlockLocation])
+    extends LocatedFileStatus(length, false, replication, blockSize, time, 0, null, null, null, null, null, blocks) {
+
+  def url: String = directory + urlName
+
+  /** Returns whether Spark reads the file. */
+  def isData: Boolean = length > 0 && !urlName.startsWith(".") && (!urlName.startsWith("_") || urlName.contains("="))
+
+  override def getPath: Path = {
+    if (super.getPath == null) setPath(new Path(URI.create(url)))
+    super.getPath
+  }
+  override def toString: String = { getPath; super.toString }
 }
 
 private object PackedFiles {
@@ -47,6 +62,12 @@ private object PackedFiles {
   def unpack(kept: Array[FileStatus]): Array[FileStatus] = kept match {
     case Array(packed: PackedFiles) => packed.unpack
     case files => files
+  }
+
+  /** Returns the URL of a file that has no path yet. */
+  def urlOf(file: FileStatus): Option[String] = file match {
+    case unpacked: UnpackedFile => Some(unpacked.url)
+    case _ => None
   }
 
   private def isPlain(file: FileStatus) = file.isFile && (file.getClass == classOf[FileStatus] || file.getClass == classOf[LocatedFileStatus])

@@ -122,9 +122,22 @@ class SelectedPartitions(
 
   override protected lazy val leafDirToChildrenFiles: Map[Path, Array[FileStatus]] = Compat.onAllCores(listed.toSeq) { case (path, files) =>
     val directory = s"${path.toUri.getPath.stripSuffix("/")}/"
-    def isChild(file: String) = file.startsWith(directory) && file.indexOf('/', directory.length) < 0
-    path -> files.filter(file => isChild(file.getPath.toUri.getPath))
+    def isChild(status: FileStatus) = {
+      val file = status.getPath.toUri.getPath
+      file.startsWith(directory) && file.indexOf('/', directory.length) < 0
+    }
+    // The files of a packed directory are in the same one.
+    path -> (if (!files.forall(_.isInstanceOf[UnpackedFile])) files.filter(isChild) else if (files.headOption.forall(isChild)) files else Array.empty[FileStatus])
   }.toMap
+
+  // As in Spark's class, but without the path of each file.
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val selectsAll = PerQueryCache.comparable(partitionFilters).subsetOf(PerQueryCache.comparable(filters))
+    val directories = spec.partitions.map { case PartitionPath(values, path) =>
+      PartitionDirectory(values, leafDirToChildrenFiles.getOrElse(path, Array.empty[FileStatus]).filter { case file: UnpackedFile => file.isData; case _ => true })
+    }
+    if (selectsAll && directories.forall(_.files.forall(_.fileStatus.isInstanceOf[UnpackedFile]))) directories else super.listFiles(partitionFilters, dataFilters)
+  }
 
   override lazy val sizeInBytes: Long = rootPaths.distinct.iterator.flatMap(leafDirToChildrenFiles.get).flatten.map(_.getLen).sum
 

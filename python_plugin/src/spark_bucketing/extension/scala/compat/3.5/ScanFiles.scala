@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import org.apache.hadoop.fs.FileStatus
+
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.execution.PartitionedFileUtil
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitionedFile}
@@ -14,7 +16,8 @@ object ScanFiles {
   def number(listing: Listing): Long = listing.map(_.files.length.toLong).sum
   def bytes(listing: Listing): Long = listing.map(_.files.map(_.getLen).sum).sum
 
-  def of(listing: Listing): Array[PartitionedFile] = for {
+  /** Returns the files as tasks read them. */
+  def of(listing: Listing, urlOf: FileStatus => Option[String]): Array[PartitionedFile] = for {
     partition <- listing
     file <- partition.files
   } yield PartitionedFileUtil.getPartitionedFile(file, file.getPath, partition.values)

@@ -1,10 +1,12 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import org.apache.hadoop.fs.{FileStatus, Path}
+
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
-import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
-import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitionedFile}
+import org.apache.spark.sql.execution.{ListingPartition, PartitionedFileUtil, ScanFileListing}
+import org.apache.spark.sql.execution.datasources.{FileStatusWithMetadata, PartitionDirectory, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
 
 /** Provides access to the files that Spark lists for a scan. */
@@ -15,7 +17,20 @@ object ScanFiles {
   def partitions(listing: Listing): Int = listing.partitionCount
   def number(listing: Listing): Long = listing.totalNumberOfFiles
   def bytes(listing: Listing): Long = listing.totalFileSize
-  def of(listing: Listing): Array[PartitionedFile] = listing.toPartitionArray
+
+  /**
+   * Returns the files as tasks read them.
+   *
+   * @param urlOf the URL of a file that has no path yet; Spark would make the path
+   */
+  def of(listing: Listing, urlOf: FileStatus => Option[String]): Array[PartitionedFile] = listing.filePartitionIterator.flatMap { directory =>
+    def partitioned(file: FileStatusWithMetadata, path: Path) = PartitionedFileUtil.getPartitionedFile(file, path, directory.values, 0, file.getLen)
+    directory.files.map { file =>
+      urlOf(file.fileStatus).fold(partitioned(file, file.getPath))(url => partitioned(file, Root).copy(filePath = SparkPath.fromUrlString(url)))
+    }
+  }.toArray
+
+  private val Root = new Path("/")
 
   def directories(listing: Listing): Seq[PartitionDirectory] =
     listing.filePartitionIterator.map(of => PartitionDirectory(of.values, of.files.toIndexedSeq)).toIndexedSeq
