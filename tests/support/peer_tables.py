@@ -119,7 +119,7 @@ def new(first: int, end: int, value: str) -> str:
     return f"select id as k, '{value}' as v, cast(id % 3 as int) as p from range({first}, {end})"
 
 
-def _merge(first: int, end: int) -> Statement:
+def merge(first: int, end: int) -> Statement:
     return Statement(
         f"merge into t using ({new(first, end, 'm')}) s on t.k = s.k and t.p = s.p "
         "when matched then update set v = s.v when not matched then insert *",
@@ -130,7 +130,7 @@ def _merge(first: int, end: int) -> Statement:
 CHANGES = [
     Statement(f"insert into t {new(0, 300, 'a')}", added(0, 300, "a")),
     Statement(f"insert into t {new(300, 330, 'b')}", added(300, 330, "b")),
-    _merge(320, 340),
+    merge(320, 340),
     Statement("update t set v = 'u' where k < 5", changed(lambda k: k < 5, "u")),
     Statement(
         "delete from t where k between 5 and 9", lambda rows: {k: row for k, row in rows.items() if not 5 <= k <= 9}

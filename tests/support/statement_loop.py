@@ -11,6 +11,7 @@ import json
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -118,6 +119,49 @@ def _merge(low: int, number: int) -> Statement:
 
 def decoded(rows: list[Any]) -> Rows:
     return {key: (o, v, ds) for key, o, v, ds in rows}
+
+
+class Killed:
+    """The outputs of killed processes, compared with the effects of their statements."""
+
+    def __init__(self, layout: str, seed: int) -> None:
+        self.layout, self.seed, self.number = layout, seed, 0
+        # The rows that the table may have.
+        self.possible: list[Rows] = [START]
+        self.outcomes: Counter[str] = Counter()
+        # The killed statements, by their first word, with the second word of INSERT.
+        self.statements: Counter[str] = Counter()
+
+    def read(self, lines: list[dict[str, Any]]) -> None:
+        """Compare the output of a process with the possible rows, and determine the rows after its kill."""
+        (first, *rest) = lines
+        found = decoded(first["rows"])
+        assert len(found) == len(first["rows"]), "a row occurs twice"
+        assert found in self.possible, f"wrong rows before statement {self.number} of seed {self.seed}"
+        if len(self.possible) > 1:
+            verb, keyword = statement(self.layout, self.seed, self.number - 1).sql.split()[:2]
+            self.statements[f"{verb} {keyword}" if verb == "insert" else verb] += 1
+        self.outcomes[("before", "after")[self.possible.index(found)] if len(self.possible) > 1 else "between"] += 1
+        rows, self.possible = found, [found]
+        for line in rest:
+            if "begins" in line:
+                self.number = line["begins"] + 1
+                after = statement(self.layout, self.seed, line["begins"]).effect(rows)
+                self.possible = [rows, after]
+            elif "ends" in line:
+                rows, self.possible = after, [after]
+            else:
+                assert len(line["rows"]) == len(rows) and decoded(line["rows"]) == rows, (
+                    f"after statement {self.number - 1}"
+                )
+
+
+def driver(*arguments: object) -> list[str]:
+    return [sys.executable, __file__, *map(str, arguments)]
+
+
+def output(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
 
 
 def _say(**what: Any) -> None:

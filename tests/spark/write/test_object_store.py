@@ -20,7 +20,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from bucketed_tables import Tables
+from bucketed_tables import ERRORS, Tables, plan_of, put
 from local_files import held
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -188,6 +188,24 @@ def test_readers_see_old_or_new_rows_while_files_are_copied(tables: Tables) -> N
         running.result()
         assert {tuple(found) for found in seen} <= {tuple(OLD), tuple(rows_after("overwrite", "partitioned"))}
         assert len(seen) > 2
+
+
+@pytest.mark.parametrize("name", [r"\1_0", r"\g<0>"], ids=["hive", "spark"])
+def test_scan_compares_only_files_of_other_engines_with_the_listing(tables: Tables, name: str) -> None:
+    """No other job writes a file with Spark's name, so it needs no request."""
+    with object_store(tables.spark):
+        create(tables, "whole")
+        tables.rename("t", name)
+        tables.seal("t")
+        frame = tables.frame("select k, count(*) from t group by k")
+        assert plan_of(frame).shape == (0, 0, 1)
+        file = tables.files("t")[0]
+        put(file, file.read_bytes(), time=10**18)
+        if name == r"\1_0":
+            with pytest.raises(ERRORS, match="was replaced while the query ran"):
+                frame.collect()
+        else:
+            assert len(frame.collect()) == len(OLD)
 
 
 @pytest.mark.long

@@ -74,17 +74,15 @@ case class ChangeRowsRun(session: SparkSession, statement: ChangeRows, metrics: 
     record("numReplacedFiles" -> old.size, "replacedBytes" -> old.map(_.getLen).sum)
     if (!changed.isEmpty) {
       val files = replacement.before(transaction) {
-        val written = SealedWrites.storing(session, Some(table))(changed.write(transaction.staged, stored))
+        val written = changed.write(transaction.staged, stored)
         if (statement.checks.contains(MergeChecks.Files)) changed.check(written, stored)
         written
       }
       val changes = FileChanges(changed.scope(partitions, files), old, files.map(changed.move(_, replacement)))
-      val written = SealedWrites.storing(session, Some(table)) {
-        replacement.replace(transaction, changes) { written =>
-          changed.record(files, transaction.folder, written)
-          rowsId.foreach(id => replacement.writeMerged(transaction.folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
-        }(changed.committed(files, transaction.folder, _))
-      }
+      val written = replacement.replace(transaction, changes) { written =>
+        changed.record(files, transaction.folder, written)
+        rowsId.foreach(id => replacement.writeMerged(transaction.folder, mergedId(id, snapshot.files.map(_.status).filterNot(old.contains) ++ written)))
+      }(changed.committed(files, transaction.folder, _))
       record("numNewFiles" -> files.size, "newBytes" -> written.map(_.getLen).sum)
       logInfo(s"Replaced ${old.size} of ${snapshot.files.size} listed files of ${table.identifier.unquotedString} with ${files.size} new files.")
     }

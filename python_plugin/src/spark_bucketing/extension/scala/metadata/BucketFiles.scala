@@ -59,6 +59,14 @@ object BucketFiles {
 
   def nameOf(file: PartitionedFile): String = nameOf(file.urlEncodedPath)
 
+  // Spark's file names have the id of the job that wrote them, so no other job writes a file with the same name.
+  private val JobId = "part-[0-9]{1,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}".r
+
+  def isUnique(name: String): Boolean = JobId.findFirstIn(name).isDefined
+
+  /** Whether to compare a file with its listing before it is read. On an object store, this needs a request, so only files of other engines are compared. */
+  def mayChange(file: Path, conf: Configuration): Boolean = !isUnique(file.getName) || ExclusiveFile.movesFiles(file, file.getFileSystem(conf))
+
   /** Returns the directory of a file as text that can be compared. */
   def folderOf(file: String): String = folder(file.substring(0, file.lastIndexOf('/') max 0))
 
@@ -87,4 +95,12 @@ object BucketFiles {
     case _: FileNotFoundException => Nil
     case _: IOException if !fs.exists(folder) => Nil
   }
+
+  /** Lists all files below a directory; returns nothing if it does not exist. */
+  def filesBelow(folder: Path, fs: FileSystem): Seq[FileStatus] = try {
+    val found = Seq.newBuilder[FileStatus]
+    val files = fs.listFiles(folder, true)
+    while (files.hasNext) found += files.next()
+    found.result()
+  } catch { case _: FileNotFoundException => Nil }
 }

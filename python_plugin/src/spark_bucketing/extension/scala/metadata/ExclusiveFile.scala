@@ -25,6 +25,8 @@ import org.apache.hadoop.fs.{FileAlreadyExistsException, FileSystem, FilterFileS
 object ExclusiveFile {
 
   private val Conditional = "fs.option.create.conditional.overwrite"
+  // Without a request for a directory with the name of the file.
+  private val Overwrite = "fs.s3a.create.performance"
   // ABFS has ACLs if the account has a hierarchical namespace. Otherwise, its renames are copies.
   private val Acls = "fs.capability.paths.acls"
   private val Hdfs = Set("hdfs", "webhdfs", "swebhdfs")
@@ -43,7 +45,11 @@ object ExclusiveFile {
     else inHiddenFile(file, text, fs)(hidden => if (!fs.rename(hidden, file)) throw new IOException(s"$hidden cannot be renamed to $file"))
 
   /** Writes a file. On file systems other than object stores, a crash can leave it incomplete. */
-  def write(file: Path, text: String, fs: FileSystem, overwrites: Boolean): Unit = write(fs.create(file, overwrites), text)
+  def write(file: Path, text: String, fs: FileSystem, overwrites: Boolean): Unit =
+    write(if (overwrites && !movesFiles(file, fs)) build(file, Overwrite, fs) else fs.create(file, overwrites), text)
+
+  private def build(file: Path, option: String, fs: FileSystem): FSDataOutputStream =
+    fs.createFile(file).overwrite(true).recursive().opt(option, true).build().asInstanceOf[FSDataOutputStream]
 
   private def write(stream: FSDataOutputStream, text: String): Unit = try stream.write(text.getBytes(UTF_8)) finally stream.close()
 
@@ -59,10 +65,7 @@ object ExclusiveFile {
 
   private def of(folder: Path, fs: FileSystem): Option[Create] = schemeOf(fs) match {
     case _ if hasCapability(folder, Conditional, fs) => Some((file: Path, text: String) => {
-      val builder = fs.createFile(file)
-      builder.overwrite(true)
-      builder.opt(Conditional, true)
-      write(builder.build().asInstanceOf[FSDataOutputStream], text)
+      write(build(file, Conditional, fs), text)
     })
     case "file" => local(fs).filter(raw => hasLinks(raw.pathToFile(folder))).map(raw => (file: Path, text: String) => inHiddenFile(file, text, fs) { hidden =>
       Files.createLink(raw.pathToFile(file).toPath, raw.pathToFile(hidden).toPath)

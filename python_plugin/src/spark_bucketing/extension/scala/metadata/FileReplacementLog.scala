@@ -186,7 +186,14 @@ object Replacement extends Logging {
   /** Returns the replacements of a table, oldest first. Replacements that no running statement or reader needs may be missing. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
-    Compat.inParallel(folders(location, fs))(read(_, fs)).flatten
+    Compat.inParallel(listed(location, fs).toSeq.sortBy(_._1.getName)) { case (folder, files) => read(folder, files, fs) }.flatten
+  }
+
+  /** Lists the directories of the records. S3A lists the files of all directories at once. Elsewhere, another statement may delete a directory meanwhile. */
+  private def listed(location: Path, fs: FileSystem): Map[Path, Seq[FileStatus]] = {
+    val root = fs.makeQualified(new Path(location, Folder))
+    if (fs.getUri.getScheme == "s3a") BucketFiles.filesBelow(root, fs).groupBy(_.getPath.getParent).filter { case (folder, _) => folder.getParent == root }
+    else Compat.inParallel(folders(location, fs))(folder => folder -> BucketFiles.children(folder, fs)).toMap
   }
 
   /**
@@ -282,7 +289,10 @@ object Replacement extends Logging {
   }
 
   /** Returns whether a replacement that has begun is undecided. */
-  def isUndecided(of: Replacement, fs: FileSystem): Boolean = fs.exists(new Path(of.folder, Started)) && !fs.exists(new Path(of.folder, Outcome))
+  def isUndecided(of: Replacement, fs: FileSystem): Boolean = {
+    val names = BucketFiles.children(of.folder, fs).map(_.getPath.getName).toSet
+    names(Started) && !names(Outcome)
+  }
 
   /** Shows that the statement of a replacement is working. */
   def beat(folder: Path, fs: FileSystem): Unit = ExclusiveFile.write(new Path(folder, Beat), "", fs, overwrites = true)
@@ -347,12 +357,12 @@ object Replacement extends Logging {
   def merged(folder: Path, fs: FileSystem): Option[String] = text(new Path(folder, Merged), fs)
 
   /** Reads a record. Returns None if the statement has not begun, or if a later replacement deletes the record. */
-  private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
-    val found = BucketFiles.children(folder, fs).map(file => file.getPath.getName -> file).toMap
+  private def read(folder: Path, files: Seq[FileStatus], fs: FileSystem): Option[Replacement] = {
+    val found = files.map(file => file.getPath.getName -> file).toMap
     Seq(Started, Outcome, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
     val done = found.get(Done).map(_.getModificationTime)
     // A listing may lack a file that was created while the directory was listed.
-    val decision = if (found.contains(Started) && (found.contains(Outcome) || done.nonEmpty)) decisionOf(folder, fs) else None
+    val decision = if (found.contains(Started) && (found.contains(Outcome) || done.nonEmpty)) knownDecisionOf(folder, found.get(Outcome), fs) else None
     // The record may have been deleted since it was listed, and `started` is deleted first.
     if (!found.contains(Started) || decision.isEmpty && !fs.exists(new Path(folder, Started))) None
     else if (decision.isEmpty && done.nonEmpty) throw damaged(new Path(folder, Done), s"`$Done` without `$Outcome`")
@@ -369,6 +379,18 @@ object Replacement extends Logging {
   private def decisionOf(folder: Path, fs: FileSystem): Option[Boolean] = parsed(new Path(folder, Outcome), fs) {
     case Decided(decision) => decision == "committed"
     case _ => throw new IOException("a text other than `committed` or `undone` and an id")
+  }
+
+  // A decision never changes. Of a table that is restored from a backup, another file may have the same path.
+  private val decisions = CacheBuilder.newBuilder().maximumSize(10000).build[(Path, Long), Option[Boolean]]()
+
+  private def knownDecisionOf(folder: Path, listed: Option[FileStatus], fs: FileSystem): Option[Boolean] = listed.fold(decisionOf(folder, fs)) { file =>
+    val key = (file.getPath, file.getModificationTime)
+    Option(decisions.getIfPresent(key)).getOrElse {
+      val found = decisionOf(folder, fs)
+      if (found.nonEmpty) decisions.put(key, found)
+      found
+    }
   }
 
   private def listsOf(folder: Path, fs: FileSystem): Option[Lists] = Option(known.getIfPresent(folder.toString)).orElse {

@@ -5,6 +5,8 @@ import scala.util.Try
 
 import org.apache.hadoop.fs.{FileSystem, Path}
 
+import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
+
 /**
  * The files that statements have replaced a short time ago. Queries that were planned before the replacement still read them. They are in a hidden directory of
  * the table, below the name of the replacement, if the storage moves files without copying them. Otherwise, a statement deletes them.
@@ -18,10 +20,13 @@ case class RetainedFiles(location: Path, fs: FileSystem) {
 
   private def pathOf(folder: Path, file: Path) = new Path(folder, names.nameOf(file).stripPrefix("/"))
 
-  /** Moves or deletes a file that a replacement has removed from the table. */
-  def remove(replacement: String, file: Path, keeps: Boolean): Unit = {
-    val kept = pathOf(new Path(root, replacement), file)
-    if (!keeps || !Try(fs.mkdirs(kept.getParent) && fs.rename(file, kept)).getOrElse(false)) fs.delete(file, false)
+  /** Moves or deletes files that a replacement has removed from the table. */
+  def remove(replacement: String, files: Seq[Path], keeps: Boolean): Unit = {
+    def isKept(file: Path) = keeps && {
+      val kept = pathOf(new Path(root, replacement), file)
+      Try(fs.mkdirs(kept.getParent) && fs.rename(file, kept)).getOrElse(false)
+    }
+    SparkVersion.delete(fs, files.zip(Compat.inParallel(files)(isKept)).collect { case (file, false) => file })
   }
 
   /** Deletes the files that were removed before a time, in milliseconds since 1970. */

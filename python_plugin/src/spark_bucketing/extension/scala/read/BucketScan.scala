@@ -385,7 +385,8 @@ object BucketScan {
       relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
     val shared = session.sparkContext.broadcast(new SerializableConfiguration(conf))
     RetainedReads.reading(relation.fileFormat, file => {
-      checkUnchanged(file.toPath, file.fileSize, file.modificationTime, table, shared.value.value)
+      val (path, conf) = (file.toPath, shared.value.value)
+      if (BucketFiles.mayChange(path, conf)) checkUnchanged(path, file.fileSize, file.modificationTime, table, conf)
       open(file)
     })
   }

@@ -43,9 +43,6 @@ object NativeReads {
   /** Comet keeps Spark's operator if a scan has this tag. */
   private val Skip = TreeNodeTag[Unit]("comet.skipCometScan")
 
-  // Spark's file names have the id of the job that wrote them, so no other job writes a file with the same name.
-  private val JobId = "part-[0-9]{1,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}".r
-
   private val versions = new ConcurrentHashMap[ClassLoader, String]
 
   /** Returns whether Comet replaces the scans of the session, or why the session must use ordinary scans. */
@@ -91,7 +88,7 @@ object NativeReads {
     if (scan.relation.fileFormat.getClass != classOf[parquet.ParquetFileFormat]) Some("Comet reads only Parquet files natively")
     else PerQueryCache(("native", scan.listing, scan.read.of.hash)) {
       scan.listing.files.iterator.map(file => BucketFiles.nameOf(file)).find { name =>
-        JobId.findFirstIn(name).isEmpty || BucketingUtils.getBucketId(name) != BucketFiles.bucketOf(name, scan.read.of.hash)
+        !BucketFiles.isUnique(name) || BucketingUtils.getBucketId(name) != BucketFiles.bucketOf(name, scan.read.of.hash)
       }
     }.map(name => s"Comet cannot find the bucket of $name, because Spark has not named this file")
 
@@ -166,7 +163,7 @@ object ListedFiles {
 
   private def checked(directory: PartitionDirectory, table: String, conf: Configuration): PartitionDirectory = {
     val files = directory.files.filter(_.getLen > 0)
-    lazy val areUnchanged = Compat.inParallel(files) { file =>
+    lazy val areUnchanged = Compat.inParallel(files.filter(file => BucketFiles.mayChange(file.getPath, conf))) { file =>
       BucketScan.checkUnchanged(file.getPath, file.getLen, file.getModificationTime, table, conf)
     }
     directory.copy(files = files.map(file => file.copy(fileStatus = new Checked(file.fileStatus, () => areUnchanged))))

@@ -10,9 +10,10 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
+import org.apache.spark.SparkException
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.metadata.{AppVersion, BucketFiles, ExclusiveFile, Replacement, RetainedFiles, StatementScope, TableFiles}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -55,7 +56,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def committed: Seq[Replacement] = Replacement.records(location, conf).filter(_.isCommitted)
 
   /** Runs a statement with a directory for its new files and its record. Later statements delete the directory. */
-  def run[A](version: Option[AppVersion] = None)(statement: Transaction => A): A = {
+  def run[A](version: Option[AppVersion] = None)(statement: Transaction => A): A = storing {
     val folder = try Replacement.newFolder(location, fs) catch {
       case error: java.io.IOException => throw unwritable(new Path(location, Replacement.Folder), error)
     }
@@ -76,6 +77,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         Replacement.discard(folder, fs)
       } catch { case NonFatal(error) => logWarning(s"Cannot delete $folder. A later statement deletes it.", error) }
     }
+  }
+
+  // After its commit, a statement throws no error.
+  private def storing[A](step: => A): A = try step catch {
+    case error @ (_: java.io.IOException | _: SparkException) => throw SealedWrites.ofStorage(error, Some(table), hasChangedNothing = true).getOrElse(error)
   }
 
   /** Returns the id of the rows that the last committed replacement has merged, if it has one. */
@@ -236,7 +242,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       if (!Replacement.isUndecided(started, fs)) throw undoneByAnother()
       val strays = found.map(_.filterNot(file => recorded(files.nameOf(file.getPath))))
       if (!overwrites) checkEmpty(created.zip(strays))
-      Compat.inParallel(strays.flatten)(file => fs.delete(file.getPath, false))
+      SparkVersion.delete(fs, strays.flatten.map(_.getPath))
     }
   }
 
@@ -257,9 +263,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * @param check throws an error if another statement has undone the replacement
    */
   private def moveIn(going: Seq[FileStatus], coming: Seq[FileMove])(check: => Unit): Unit = {
-    Compat.inParallel(coming) { move =>
+    Compat.inParallel(coming.map(_.to.getParent).distinct)(fs.mkdirs)
+    Compat.inParallel(coming) { case FileMove(from, to, _, _) =>
       check
-      rename(move.from, move.to)
+      // Nothing else has the new name, which contains a random id.
+      if (!fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
     }
     val full = going.map(_.getPath.getParent).toSet
     val created = coming.filterNot(move => full(move.to.getParent)).flatMap(_.partition).distinct.map(spec => spec -> folderOf(spec))
@@ -295,7 +303,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * @param waits whether to wait for a statement that is running
    * @return `undone` or `completed`, for each replacement of a crashed statement
    */
-  def awaitOthers(waits: Replacement => Boolean = _ => true): Seq[String] = {
+  def awaitOthers(waits: Replacement => Boolean = _ => true): Seq[String] = storing {
     // The last sign of life of each statement, and since when it has not changed, by the clock of this process.
     val signs = mutable.HashMap.empty[String, (Long, Long)]
     def hasCrashed(of: Replacement) = {
@@ -350,7 +358,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val added = pathsOf(started, started.added)
     val decision = Replacement.decide(started, commits = false, isAlone, fs)
     if (decision.contains(false) || isOwn && decision.isEmpty) {
-      Compat.inParallel(added)(fs.delete(_, false))
+      SparkVersion.delete(fs, added)
       // Without a record, other statements would not wait.
       if (decision.nonEmpty) {
         dropEmpty(started, started.created)
@@ -382,9 +390,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** Removes old files from the table. Queries that have planned to read them find them for some time, see [[RetainedFiles]]. */
   private def retire(replacement: String, removed: Seq[Path]): Unit = if (removed.nonEmpty) {
-    val keeps = BucketingConf.retainOldFilesMillis > 0 && ExclusiveFile.movesFiles(location, fs)
-    Compat.inParallel(removed)(RetainedFiles(location, fs).remove(replacement, _, keeps))
-    expire()
+    val canKeep = ExclusiveFile.movesFiles(location, fs)
+    RetainedFiles(location, fs).remove(replacement, removed, canKeep && BucketingConf.retainOldFilesMillis > 0)
+    if (canKeep) expire()
   }
 
   /**
@@ -414,7 +422,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     val late = Compat.inParallel(needless.filter(_.isUndone)) { undone =>
       val added = pathsOf(undone, undone.added)
       val found = added.map(_.getParent).distinct.flatMap(children).map(_.getPath).filter(added.toSet)
-      found.foreach(fs.delete(_, false))
+      SparkVersion.delete(fs, found)
       // A query may have listed these files.
       if (found.nonEmpty) Replacement.finish(undone, fs)
       undone.name -> found
@@ -517,12 +525,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def message(found: String, expected: String, instead: String) =
     Compat.message(s"Cannot replace files of ${table.identifier.quotedString}.", found, expected, instead)
-
-  private def rename(from: Path, to: Path): Unit = {
-    fs.mkdirs(to.getParent)
-    // A rename to an existing directory would move the source into that directory.
-    if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
-  }
 
   /** Returns all partitions. Like Spark's INSERT, it lists them with one call. */
   private def partitions: Seq[CatalogTablePartition] =

@@ -138,23 +138,28 @@ object SealedWrites extends Logging {
 
   /** Writes files. A storage failure, such as a full disk, becomes a short error without the stack trace of the task. */
   def storing[A](session: SparkSession, table: Option[CatalogTable])(write: => A): A = try write catch {
-    case error @ (_: SparkException | _: IOException) => throw ofStorage(error, table).getOrElse(error)
+    case error @ (_: SparkException | _: IOException) => throw ofStorage(error, table, hasChangedNothing = false).getOrElse(error)
   }
 
-  private def ofStorage(error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
+  /** Returns the short error for a storage failure. The driver also reads files, so an error alone does not prove that a statement has changed nothing. */
+  def ofStorage(error: Throwable, table: Option[CatalogTable], hasChangedNothing: Boolean): Option[Throwable] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
-    val found = causes.dropWhile(!isFailedTask(_)) match {
-      case _ +: ofTask => ofTask.lastOption.filterNot(_ => ofTask.exists(_.isInstanceOf[SparkThrowable]))
-      // The driver also reads files. Therefore, only an error about temporary files proves that the commit failed.
-      case _ => causes.lastOption.filter(messageOf(_).contains("/_temporary"))
-    }
-    found.collect { case storage @ (_: IOException | _: FSError) =>
-      Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written.", messageOf(storage).trim,
-        "free space and write permission", "check both, and run the statement again")
-    }
+    val found = causes.dropWhile(isOfJob)
+    // Spark's other errors say what to do.
+    if (found.exists(_.isInstanceOf[SparkThrowable])) None else found.collect { case storage @ (_: IOException | _: FSError) => messageOf(storage).trim }.lastOption
+      .filter(message => hasChangedNothing || causes.exists(isFailedTask) || message.contains("/_temporary")).map { message =>
+        Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written.", message,
+          "a storage that answers, free space, and permission to read and write", s"check these, and run the statement again${if (hasChangedNothing) "; nothing has been changed" else ""}")
+      }
   }
 
   private def messageOf(error: Throwable): String = String.valueOf(error.getMessage)
+
+  /** Whether an error only reports that a job or one of its tasks has failed. */
+  private def isOfJob(error: Throwable): Boolean = error match {
+    case failed: SparkException => isFailedTask(failed) || SparkVersion.conditionOf(failed) == null
+    case _ => false
+  }
 
   // Spark 3.5 wraps this error in an error that reports the failed job.
   private def isFailedTask(error: Throwable): Boolean = error match {

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import org.apache.hadoop.fs.{FileSystem, Path}
+
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
@@ -22,6 +24,9 @@ object SparkVersion {
 
   /** Spark 3.5 has no clause WITH SCHEMA EVOLUTION. */
   def evolvesSchema(merge: MergeIntoTable): Boolean = false
+
+  /** Deletes files that may not exist. */
+  def delete(fs: FileSystem, files: Seq[Path]): Unit = Compat.inParallel(files)(fs.delete(_, false))
 
   /** Spark 3.5 has no such rules. */
   def injectEarlyRule(extensions: SparkSessionExtensions, rule: SparkSession => Rule[LogicalPlan]): Unit = ()

@@ -1,6 +1,12 @@
 package org.apache.spark.sql.bucketing
 package compat
 
+import java.io.IOException
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.{FileSystem, Path}
+
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
@@ -21,6 +27,17 @@ object SparkVersion {
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command)
 
   def evolvesSchema(merge: MergeIntoTable): Boolean = merge.withSchemaEvolution
+
+  /** Deletes files that may not exist. An object store deletes many of them with one request. */
+  def delete(fs: FileSystem, files: Seq[Path]): Unit = if (files.nonEmpty) {
+    val deletion = fs.createBulkDelete(fs.makeQualified(new Path("/")))
+    try {
+      if (deletion.pageSize == 1) Compat.inParallel(files)(fs.delete(_, false))
+      else Compat.inParallel(files.grouped(deletion.pageSize).toSeq)(page => deletion.bulkDelete(page.asJava).asScala.foreach { failed =>
+        throw new IOException(s"${failed.getKey} cannot be deleted: ${failed.getValue}")
+      })
+    } finally deletion.close()
+  }
 
   /** Adds a rule that runs before Spark resolves tables and columns. */
   def injectEarlyRule(extensions: SparkSessionExtensions, rule: SparkSession => Rule[LogicalPlan]): Unit = extensions.injectHintResolutionRule(rule(_))
