@@ -98,4 +98,10 @@ def test_cached_listing_has_the_same_files(spark: SparkSession, extension: None)
     with setting(spark, "spark.bucketing.enabled", "false"):
         assert first == again == spark.sql(query).collect()
     assert len(first) == 9
+    name = spark.table("named").selectExpr("_metadata.file_name").first()[0]  # type: ignore[index]
+    of_a_file = spark.table("named").where(f"_metadata.file_name = '{name}'").select("k")
+    assert 0 < len(of_a_file.collect()) < 9
+    scan = cast("Any", of_a_file)._jdf.queryExecution().executedPlan().collectLeaves().head()
+    # Each of three partitions has a file with this name, and one with another name.
+    assert scan.metrics().apply("numFiles").value() == 3
     spark.sql("drop table named")

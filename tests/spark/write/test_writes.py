@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -9,7 +10,16 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
+from bucketed_tables import (
+    ERRORS,
+    LAYOUTS,
+    Tables,
+    assert_bucketed,
+    buckets_of_files,
+    create,
+    last_insert,
+    writing_tasks,
+)
 from local_files import while_held
 from partition_specs import condition_of, kept, put_parameters, seal_of
 from pyspark.errors import PySparkException
@@ -410,3 +420,15 @@ def test_unwritable_folder_is_reported(tables: Tables, layout: str) -> None:
         tables.sql("insert into t select id, id from range(200)")
     assert "Mkdirs failed to create" in str(caught.value) and "_replaced" in str(caught.value)
     assert "instead:  check free space and write permission" in str(caught.value) and has_labels(caught.value)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "statement", ["insert into t", "merge into t using (select 1) on false when not matched then insert *"]
+)
+def test_error_of_a_python_worker_is_not_reported_as_one_of_the_storage(tables: Tables, statement: str) -> None:
+    tables.create("t (k bigint, v string) clustered by (k) sorted by (k) into 2 buckets stored as parquet")
+    tables.spark.udf.register("ends", lambda _: os._exit(1), "bigint")
+    query = "select ends(id) as k, 'a' as v from range(3)"
+    with pytest.raises(ERRORS, match="Python worker exited unexpectedly"):
+        tables.sql(statement.replace("select 1", query) if "merge" in statement else f"{statement} {query}")

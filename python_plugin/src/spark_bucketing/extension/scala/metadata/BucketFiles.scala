@@ -65,7 +65,7 @@ object BucketFiles {
   def isUnique(name: String): Boolean = JobId.findFirstIn(name).isDefined
 
   /** Whether to compare a file with its listing before it is read. On an object store, this needs a request, so only files of other engines are compared. */
-  def mayChange(file: Path, conf: Configuration): Boolean = !isUnique(file.getName) || ExclusiveFile.movesFiles(file, file.getFileSystem(conf))
+  def mayChange(file: Path, conf: Configuration): Boolean = !isUnique(file.getName) || !ExclusiveFile.isRemote(file.getFileSystem(conf))
 
   /** Returns the directory of a file as text that can be compared. */
   def folderOf(file: String): String = folder(file.substring(0, file.lastIndexOf('/') max 0))

@@ -46,12 +46,20 @@ object ExclusiveFile {
 
   /** Writes a file. On file systems other than object stores, a crash can leave it incomplete. */
   def write(file: Path, text: String, fs: FileSystem, overwrites: Boolean): Unit =
-    write(if (overwrites && !movesFiles(file, fs)) build(file, Overwrite, fs) else fs.create(file, overwrites), text)
+    write(if (overwrites && isS3A(fs)) build(file, Overwrite, fs) else fs.create(file, overwrites), text)
 
   private def build(file: Path, option: String, fs: FileSystem): FSDataOutputStream =
     fs.createFile(file).overwrite(true).recursive().opt(option, true).build().asInstanceOf[FSDataOutputStream]
 
   private def write(stream: FSDataOutputStream, text: String): Unit = try stream.write(text.getBytes(UTF_8)) finally stream.close()
+
+  def isS3A(fs: FileSystem): Boolean = fs.getUri.getScheme == "s3a"
+
+  /** Returns whether the status of a file needs a request to an object store, as far as the name of the storage tells. */
+  def isRemote(fs: FileSystem): Boolean = !Set("file", "viewfs")(schemeOf(fs)) && !Hdfs(schemeOf(fs))
+
+  /** Returns whether the storage itself creates a file exclusively, so that a decision is the only one. */
+  def isConditional(file: Path, fs: FileSystem): Boolean = hasCapability(file, Conditional, fs)
 
   /** Returns whether the storage moves files without copying them. */
   def movesFiles(folder: Path, fs: FileSystem): Boolean = schemeOf(fs) match {

@@ -192,7 +192,7 @@ object Replacement extends Logging {
   /** Lists the directories of the records. S3A lists the files of all directories at once. Elsewhere, another statement may delete a directory meanwhile. */
   private def listed(location: Path, fs: FileSystem): Map[Path, Seq[FileStatus]] = {
     val root = fs.makeQualified(new Path(location, Folder))
-    if (fs.getUri.getScheme == "s3a") BucketFiles.filesBelow(root, fs).groupBy(_.getPath.getParent).filter { case (folder, _) => folder.getParent == root }
+    if (ExclusiveFile.isS3A(fs)) BucketFiles.filesBelow(root, fs).groupBy(_.getPath.getParent).filter { case (folder, _) => folder.getParent == root }
     else Compat.inParallel(folders(location, fs))(folder => folder -> BucketFiles.children(folder, fs)).toMap
   }
 
@@ -388,7 +388,7 @@ object Replacement extends Logging {
     val key = (file.getPath, file.getModificationTime)
     Option(decisions.getIfPresent(key)).getOrElse {
       val found = decisionOf(folder, fs)
-      if (found.nonEmpty) decisions.put(key, found)
+      if (found.nonEmpty && ExclusiveFile.isConditional(file.getPath, fs)) decisions.put(key, found)
       found
     }
   }

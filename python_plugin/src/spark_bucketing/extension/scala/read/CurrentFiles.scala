@@ -140,7 +140,7 @@ object CurrentFiles {
   }
 
   /** Returns whether Spark itself uses a filter to skip files, such as a filter on file names. */
-  private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
+  def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
 
   def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)

@@ -169,7 +169,7 @@ class AtomicInsert(
     // Spark creates or keeps this partition even if it has no rows.
     def createPartition(): Unit = if (files.isEmpty && namesPartition) {
       if (static.nonEmpty) replacement.createEmpty(static)
-      seal(transaction, write, Nil, Set(static))
+      replacement.afterCommit("The partition without rows may not be sealed.")(seal(transaction, write, Nil, Set(static)))
     }
     if (replaces) replacement.afterCommit("The partition without rows may not have been created.")(createPartition()) else createPartition()
   }

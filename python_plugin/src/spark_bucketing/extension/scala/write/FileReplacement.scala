@@ -56,7 +56,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def committed: Seq[Replacement] = Replacement.records(location, conf).filter(_.isCommitted)
 
   /** Runs a statement with a directory for its new files and its record. Later statements delete the directory. */
-  def run[A](version: Option[AppVersion] = None)(statement: Transaction => A): A = storing {
+  def run[A](version: Option[AppVersion] = None)(statement: Transaction => A): A = {
     val folder = try Replacement.newFolder(location, fs) catch {
       case error: java.io.IOException => throw unwritable(new Path(location, Replacement.Folder), error)
     }
@@ -68,6 +68,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       val transaction = new Transaction(folder, seen.map(_.name).toSet, heartbeat, version)
       begun = Some(transaction)
       statement(transaction)
+    } catch {
+      // After its commit, a statement throws no error.
+      case error @ (_: java.io.IOException | _: SparkException) =>
+        val effect = if (begun.exists(_.isUndone.contains(false))) "the next statement undoes this one" else "nothing has been changed"
+        throw SealedWrites.ofStorage(error, Some(table), Some(effect)).getOrElse(error)
     } finally {
       heartbeat.close()
       // The statement may have taken effect.
@@ -77,11 +82,6 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         Replacement.discard(folder, fs)
       } catch { case NonFatal(error) => logWarning(s"Cannot delete $folder. A later statement deletes it.", error) }
     }
-  }
-
-  // After its commit, a statement throws no error.
-  private def storing[A](step: => A): A = try step catch {
-    case error @ (_: java.io.IOException | _: SparkException) => throw SealedWrites.ofStorage(error, Some(table), hasChangedNothing = true).getOrElse(error)
   }
 
   /** Returns the id of the rows that the last committed replacement has merged, if it has one. */
@@ -303,7 +303,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
    * @param waits whether to wait for a statement that is running
    * @return `undone` or `completed`, for each replacement of a crashed statement
    */
-  def awaitOthers(waits: Replacement => Boolean = _ => true): Seq[String] = storing {
+  def awaitOthers(waits: Replacement => Boolean = _ => true): Seq[String] = {
     // The last sign of life of each statement, and since when it has not changed, by the clock of this process.
     val signs = mutable.HashMap.empty[String, (Long, Long)]
     def hasCrashed(of: Replacement) = {

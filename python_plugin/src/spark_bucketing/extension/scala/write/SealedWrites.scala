@@ -1,7 +1,9 @@
 package org.apache.spark.sql.bucketing
 package write
 
-import java.io.IOException
+import java.io.{IOException, InterruptedIOException}
+import java.net.SocketTimeoutException
+import java.nio.channels.ClosedByInterruptException
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.FSError
@@ -138,28 +140,38 @@ object SealedWrites extends Logging {
 
   /** Writes files. A storage failure, such as a full disk, becomes a short error without the stack trace of the task. */
   def storing[A](session: SparkSession, table: Option[CatalogTable])(write: => A): A = try write catch {
-    case error @ (_: SparkException | _: IOException) => throw ofStorage(error, table, hasChangedNothing = false).getOrElse(error)
+    case error @ (_: SparkException | _: IOException) => throw ofStorage(error, table, effect = None).getOrElse(error)
   }
 
-  /** Returns the short error for a storage failure. The driver also reads files, so an error alone does not prove that a statement has changed nothing. */
-  def ofStorage(error: Throwable, table: Option[CatalogTable], hasChangedNothing: Boolean): Option[Throwable] = {
+  /**
+   * Returns the short error for a storage failure.
+   *
+   * @param effect what the statement has changed, if it has not committed. Otherwise, only an error of its files proves that it has not
+   */
+  def ofStorage(error: Throwable, table: Option[CatalogTable], effect: Option[String]): Option[Throwable] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
     val found = causes.dropWhile(isOfJob)
-    // Spark's other errors say what to do.
-    if (found.exists(_.isInstanceOf[SparkThrowable])) None else found.collect { case storage @ (_: IOException | _: FSError) => messageOf(storage).trim }.lastOption
-      .filter(message => hasChangedNothing || causes.exists(isFailedTask) || message.contains("/_temporary")).map { message =>
-        Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written.", message,
-          "a storage that answers, free space, and permission to read and write", s"check these, and run the statement again${if (hasChangedNothing) "; nothing has been changed" else ""}")
+    // Spark's other errors say what to do, and Spark ends a query quietly that has been interrupted.
+    val isOther = found.exists(of => of.isInstanceOf[SparkThrowable] || isInterruption(of))
+    if (isOther) None else found.collect { case storage @ (_: IOException | _: FSError) => messageOf(storage).trim }.lastOption
+      .filter(message => effect.nonEmpty || causes.exists(isFailedTask) || message.contains("/_temporary")).map { message =>
+        val short = Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written.", message,
+          "a storage that answers, free space, and permission to read and write", s"check these, and run the statement again${effect.fold("")(what => s"; $what")}")
+        short.addSuppressed(error)
+        short
       }
+  }
+
+  private def isInterruption(error: Throwable): Boolean = error match {
+    case _: SocketTimeoutException => false
+    case _: InterruptedIOException | _: ClosedByInterruptException | _: InterruptedException => true
+    case _ => false
   }
 
   private def messageOf(error: Throwable): String = String.valueOf(error.getMessage)
 
   /** Whether an error only reports that a job or one of its tasks has failed. */
-  private def isOfJob(error: Throwable): Boolean = error match {
-    case failed: SparkException => isFailedTask(failed) || SparkVersion.conditionOf(failed) == null
-    case _ => false
-  }
+  private def isOfJob(error: Throwable): Boolean = isFailedTask(error) || error.isInstanceOf[SparkException] && messageOf(error).startsWith("Job aborted")
 
   // Spark 3.5 wraps this error in an error that reports the failed job.
   private def isFailedTask(error: Throwable): Boolean = error match {
