@@ -104,7 +104,7 @@ cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on Postg
 
 peers: peers-s3 peers-trino peers-hive peers-extensions ## Run all tests beside other systems, one after another
 
-peers-s3: setup $(PEERS)/s3/.installed ## Run all statements on an S3 server with each committer, fail requests, and race two writers (needs Go and Maven)
+peers-s3: setup $(PEERS)/s3/.installed ## Run all statements on an S3 server with each committer, make requests fail, and race two writers (needs Go and Maven)
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/peers/test_s3.py
 
 $(PEERS)/s3/.installed: tests/peers/versions.mk tests/peers/s3.xml | setup

@@ -71,7 +71,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     } catch {
       // After its commit, a statement throws no error.
       case error @ (_: java.io.IOException | _: SparkException) =>
-        val effect = if (begun.exists(_.isUndone.contains(false))) "the next statement undoes this one" else "nothing has been changed"
+        val effect = if (begun.exists(_.isUndone.contains(false))) "the next statement that changes the table first undoes what this one has changed" else "nothing has been changed"
         throw SealedWrites.ofStorage(error, Some(table), Some(effect)).getOrElse(error)
     } finally {
       heartbeat.close()

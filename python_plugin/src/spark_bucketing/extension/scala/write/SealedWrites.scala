@@ -156,7 +156,7 @@ object SealedWrites extends Logging {
     if (isOther) None else found.collect { case storage @ (_: IOException | _: FSError) => messageOf(storage).trim }.lastOption
       .filter(message => effect.nonEmpty || causes.exists(isFailedTask) || message.contains("/_temporary")).map { message =>
         val short = Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written.", message,
-          "a storage that answers, free space, and permission to read and write", s"check these, and run the statement again${effect.fold("")(what => s"; $what")}")
+          "storage that responds, has free space, and permits reading and writing", s"check these, and run the statement again${effect.fold("")(what => s"; $what")}")
         short.addSuppressed(error)
         short
       }
