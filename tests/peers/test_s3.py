@@ -1,6 +1,6 @@
 """Tests of all statements on S3A, against an S3 server with conditional writes, with each committer of Hadoop.
 
-A proxy fails or holds one request of a statement, and another one of the next statement. `CASES=100` takes more of them.
+A proxy fails or holds one request of a statement, and another one of the next statement. `CASES=100` takes more of them, and `SEED=7` other statements to kill.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ LAYOUTS = {
 
 
 CASES = int(os.environ.get("CASES", "4"))
+SEED = int(os.environ.get("SEED", "4"))
 # S3A repeats a failed request once.
 FEW_ATTEMPTS = {
     "attempts.maximum": "1",
@@ -293,7 +294,7 @@ def test_failed_request_leaves_the_table_as_before_or_as_after(
 
 
 def content(tables: Tables, prefix: str = "") -> Rows:
-    """Return the rows of the table, none of which occurs twice."""
+    """Return the rows of the table, and check that none occurs twice."""
     found: list[Any] = tables.sql(f"{prefix}select k, v, p from t")
     rows = {k: (v, p) for k, v, p in found}
     assert len(rows) == len(found)
@@ -353,7 +354,7 @@ def test_statement_that_waits_at_a_request_has_its_effect_or_fails(tables: Table
 def test_killed_driver_leaves_the_table_as_before_or_as_after(
     proxy: S3Proxy, more_settings: Mapping[str, str], tmp_path: Path, layout: str
 ) -> None:
-    subprocesses, chosen, killed = SparkSubprocess(tmp_path, "default"), random.Random(CASES), Killed(layout, CASES)
+    subprocesses, chosen, killed = SparkSubprocess(tmp_path, "default"), random.Random(SEED), Killed(layout, SEED)
     settings, log = tmp_path / "settings.json", tmp_path / "killed.log"
     more = {
         "spark.sql.warehouse.dir": f"s3a://{BUCKET}/{layout}",
@@ -370,10 +371,10 @@ def test_killed_driver_leaves_the_table_as_before_or_as_after(
             return bool(at_first) and len(proxy.seen) - at_first[0] >= number
 
         with proxy.with_rule():
-            command = driver(settings, "loop", layout, CASES, killed.number, 0)
+            command = driver(settings, "loop", layout, SEED, killed.number, 0)
             assert subprocesses.kill(command, has_sent, 0), log.read_text()[-3000:]
         killed.read(output(log))
-    command = driver(settings, "loop", layout, CASES, killed.number, 2)
+    command = driver(settings, "loop", layout, SEED, killed.number, 2)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     log.write_text(done.stdout)

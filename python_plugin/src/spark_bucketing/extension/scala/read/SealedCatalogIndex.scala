@@ -133,7 +133,7 @@ class SelectedPartitions(
   // As in Spark's class, but without the path of each file.
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val selectsAll = PerQueryCache.comparable(partitionFilters).subsetOf(PerQueryCache.comparable(filters)) && !dataFilters.exists(CurrentFiles.ofFiles)
-    val directories = spec.partitions.map { case PartitionPath(values, path) =>
+    lazy val directories = spec.partitions.map { case PartitionPath(values, path) =>
       PartitionDirectory(values, leafDirToChildrenFiles.getOrElse(path, Array.empty[FileStatus]).filter { case file: UnpackedFile => file.isData; case _ => true })
     }
     if (selectsAll && directories.forall(_.files.forall(_.fileStatus.isInstanceOf[UnpackedFile]))) directories else super.listFiles(partitionFilters, dataFilters)
